@@ -98,6 +98,19 @@ def next_instant(timing: Timing, after: float) -> float | None:
             return _next_of_cron(timing, after)
 
 
+def next_instants(timing: Timing, after: float, count: int) -> list[float]:
+    """The first planned instants later than `after`, at most `count`."""
+    found: list[float] = []
+    steps = _CronSteps(timing, after) if timing.kind is ScheduleKind.CRON else None
+    while len(found) < count:
+        following = steps.next(after) if steps is not None else next_instant(timing, after)
+        if following is None:
+            break
+        found.append(following)
+        after = following
+    return found
+
+
 def latest_due(schedule: Schedule, now: float) -> float | None:
     """The latest planned instant that is not in the future, also if several were missed. None: not due.
 
@@ -194,16 +207,26 @@ def _next_of_interval(timing: Timing, after: float) -> float:
 
 
 def _next_of_cron(timing: Timing, after: float) -> float | None:
-    assert timing.cron is not None
-    zone = ZoneInfo(timing.timezone or ZONE_DEFAULT)
-    steps = _steps(timing.cron, datetime.fromtimestamp(after, zone))
-    try:
-        while True:
-            planned: datetime = steps.get_next(datetime)
-            if planned.timestamp() > after and not _is_repeated(timing.cron, planned, zone):
-                return planned.timestamp()
-    except ValueError:
-        return None  # like the 30th of February
+    return _CronSteps(timing, after).next(after)
+
+
+class _CronSteps:
+    """The instants of one cron expression in their order: it is parsed once."""
+
+    def __init__(self, timing: Timing, after: float) -> None:
+        assert timing.cron is not None
+        self._cron = timing.cron
+        self._zone = ZoneInfo(timing.timezone or ZONE_DEFAULT)
+        self._steps = _steps(timing.cron, datetime.fromtimestamp(after, self._zone))
+
+    def next(self, after: float) -> float | None:
+        try:
+            while True:
+                planned: datetime = self._steps.get_next(datetime)
+                if planned.timestamp() > after and not _is_repeated(self._cron, planned, self._zone):
+                    return planned.timestamp()
+        except ValueError:
+            return None  # like the 30th of February
 
 
 def _is_repeated(cron: str, planned: datetime, zone: ZoneInfo) -> bool:

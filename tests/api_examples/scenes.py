@@ -99,7 +99,13 @@ async def show_schedules(tour: Tour) -> None:
     with patch.object(schedule_operations, "list_schedules", return_value=many):
         await tour.show(409, "create_schedule", body=daily)
         await tour.show(409, "create_yaml_schedule", body=form, kind=FORM)
-    await tour.show(200, "list_schedules")
+    await tour.show(200, "list_schedules", upcoming=2)
+    await tour.show(422, "list_schedules", upcoming=99)
+    await tour.show(200, "preview_schedule", cron="30 8 * * mon-fri", timezone="Asia/Tokyo", upcoming=2)
+    await tour.show(422, "preview_schedule", cron="61 * * * *")
+    await tour.show(200, "run_schedule", schedule_id=schedule_id)
+    long_key = {"Idempotency-Key": "k" * 300}
+    await tour.show(422, "run_schedule", schedule_id=schedule_id, headers=long_key)
     soon = (datetime.now(UTC) + timedelta(seconds=0.3)).isoformat()
     once: Members = {"flow_name": "daily_report", "tag": IDLE, "run_at": soon}
     due = (await tour.show(200, "create_schedule", body=once))["schedule_id"]
@@ -108,8 +114,13 @@ async def show_schedules(tour: Tour) -> None:
         answer = await tour.client.get(f"/schedules/{due}/runs", headers=tour.admin)
         return bool(answer.json())
 
+    async def ended() -> bool:
+        return await tour.store.schedules.begins_with(due) is None
+
     await until(begun)
     await tour.show(200, "list_schedule_runs", schedule_id=due, limit=1)
+    await until(ended)
+    await tour.show(409, "run_schedule", schedule_id=due)
     await tour.show(200, "delete_schedule", schedule_id=schedule_id)
 
 

@@ -73,3 +73,14 @@ def test_a_refusal_is_an_error_with_its_body(client: PyocoHttpClient) -> None:
     with pytest.raises(httpx.HTTPStatusError) as caught:
         client.list_schedule_runs("no/such one")
     assert caught.value.response.status_code == 404
+
+
+def test_a_schedule_is_run_between_its_instants(client: PyocoHttpClient) -> None:
+    made = client.add_schedule("hello", {"name": "you"}, tag="demo", run_at="2100-01-01T00:00:00Z")
+    run = made.run_now()
+    assert run.wait(30)["status"] == "COMPLETED"
+    assert [one.id for one in made.runs()] == [run.id]
+    assert run.result() == "Hello, you!"
+    [listed] = [one for one in client.list_schedules(upcoming=3) if one["schedule_id"] == made.id]
+    assert listed["upcoming"] == [4102444800.0]
+    made.delete()

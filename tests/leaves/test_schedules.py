@@ -16,6 +16,7 @@ from pyoco_server.schedules import (
     is_cron,
     latest_due,
     next_instant,
+    next_instants,
     planned_run_id,
     zone_of,
 )
@@ -216,3 +217,16 @@ def test_the_id_of_a_planned_run_follows_from_schedule_and_instant() -> None:
     assert planned_run_id(ID, 20.0) == planned_run_id(ID, 20.0)
     others = {planned_run_id(ID, 20.0), planned_run_id(ID, 20.000001), planned_run_id(ID, 20.0, 1)}
     assert len(others) == 3
+
+
+def test_the_next_instants_are_those_that_follow_one_another() -> None:
+    after = at("2026-03-27T12:00:00+01:00")
+    for timing in (cron("30 2 * * *"), cron("15 * * * *"), every(90, after - 7)):
+        following = [after]
+        for _ in range(30):
+            planned = next_instant(timing, following[-1])
+            assert planned is not None
+            following.append(planned)
+        assert next_instants(timing, after, 30) == following[1:]
+    assert next_instants(once(after + 1), after, 5) == [after + 1]
+    assert next_instants(cron("0 0 30 2 *"), after, 5) == []

@@ -150,6 +150,8 @@ class ScheduleAnswer(TypedDict, total=False):
     next_at: float | None
     last_at: float | None
     last_run_id: str | None
+    last_status: str | None
+    upcoming: list[float]
     dispatch_count: int
     last_error: str | None
 

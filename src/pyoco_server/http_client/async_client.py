@@ -116,6 +116,7 @@ class AsyncPyocoClient:
     create_schedule = Awaited(schedules.create_schedule)
     create_yaml_schedule = Awaited(schedules.create_yaml_schedule)
     list_schedules = Awaited(schedules.list_schedules)
+    run_schedule = Awaited(schedules.run_schedule)
     list_schedule_runs = Awaited(schedules.list_schedule_runs)
     delete_schedule = Awaited(schedules.delete_schedule)
 

@@ -161,6 +161,10 @@ class AsyncScheduleHandle(AsyncHandle):
     id_member = "schedule_id"
     delete = AwaitedOf(schedules.delete_schedule)
 
+    async def run_now(self) -> AsyncRunHandle:
+        """Start one more run of it, now. Its next instants stay as they are."""
+        return AsyncRunHandle(self.transport, await self.transport.run(schedules.run_schedule(self.id)))
+
     async def runs(self, *, limit: int | None = None) -> list[AsyncRunHandle]:
         """The runs that it has started, those that changed last first."""
         found = await self.transport.run(schedules.list_schedule_runs(self.id, limit=limit))

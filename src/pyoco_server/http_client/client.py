@@ -117,6 +117,7 @@ class PyocoHttpClient:
     create_schedule = Blocking(schedules.create_schedule)
     create_yaml_schedule = Blocking(schedules.create_yaml_schedule)
     list_schedules = Blocking(schedules.list_schedules)
+    run_schedule = Blocking(schedules.run_schedule)
     list_schedule_runs = Blocking(schedules.list_schedule_runs)
     delete_schedule = Blocking(schedules.delete_schedule)
 

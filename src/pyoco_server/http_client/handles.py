@@ -156,6 +156,10 @@ class ScheduleHandle(Handle):
     id_member = "schedule_id"
     delete = BlockingOf(schedules.delete_schedule)
 
+    def run_now(self) -> RunHandle:
+        """Start one more run of it, now. Its next instants stay as they are."""
+        return RunHandle(self.transport, self.transport.run(schedules.run_schedule(self.id)))
+
     def runs(self, *, limit: int | None = None) -> list[RunHandle]:
         """The runs that it has started, those that changed last first."""
         found = self.transport.run(schedules.list_schedule_runs(self.id, limit=limit))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_client.calls import given, path_of
+from pyoco_server.http_client.calls import given, key_header, path_of
 from pyoco_server.http_client.runs import workflow_file
 from pyoco_server.http_client.script import ApiRequest, Script, ask
 
@@ -54,9 +54,15 @@ def create_yaml_schedule(
     return ask(ApiRequest("POST", "/schedules/yaml", form=form, files=files, repeatable=False))
 
 
-def list_schedules() -> Script[list[dict[str, Any]]]:
-    """All schedules, the latest first."""
-    return ask(ApiRequest("GET", "/schedules"))
+def list_schedules(*, upcoming: int | None = None) -> Script[list[dict[str, Any]]]:
+    """All schedules, the latest first. `upcoming`: with this many of the next instants of each."""
+    return ask(ApiRequest("GET", "/schedules", given(upcoming=upcoming)))
+
+
+def run_schedule(schedule_id: str, *, idempotency_key: str | None = None) -> Script[dict[str, object]]:
+    """Start one more run of the schedule, now. Its next instants stay as they are."""
+    headers = key_header(idempotency_key)
+    return ask(ApiRequest("POST", path_of("schedules", schedule_id, "run"), headers=headers))
 
 
 def list_schedule_runs(

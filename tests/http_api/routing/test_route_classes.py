@@ -90,6 +90,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/schedules/yaml"): TENANT,
     ("POST", "/schedules"): Route(Reach.TENANT, {"flow_name": "of-b", "interval_seconds": 3600}),
     ("GET", "/schedules"): TENANT,
+    ("GET", "/schedules/preview"): Route(Reach.SHARED),
+    ("POST", "/schedules/{schedule_id}/run"): TENANT,
     ("GET", "/schedules/{schedule_id}/runs"): TENANT,
     ("DELETE", "/schedules/{schedule_id}"): TENANT,
     ("POST", "/executions"): Route(Reach.TENANT, {"graphId": MARK}),
@@ -150,7 +152,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/gui/artifacts/{artifact_id}/content"): Route(Reach.SIGNED),
 }
 # Streams are opened for a second: what they say first is all that they have of the past.
-ENDS_ITSELF = {"/workers/stream": "timeout_sec=1", "/runs/stream": "timeout_sec=1"}
+QUERIES = {
+    "/workers/stream": "timeout_sec=1",  # so that it ends
+    "/runs/stream": "timeout_sec=1",
+    "/schedules/preview": "interval_seconds=60",
+}
 
 
 def routes_of(document: dict[str, Any]) -> set[tuple[str, str]]:
@@ -179,7 +185,7 @@ class Places(NamedTuple):
 
     def path(self, template: str) -> str:
         path = template.format_map(self.of)
-        return f"{path}?{ENDS_ITSELF[template]}" if template in ENDS_ITSELF else path
+        return f"{path}?{QUERIES[template]}" if template in QUERIES else path
 
 
 class Both(NamedTuple):

@@ -67,6 +67,7 @@ async def test_a_schedule_as_it_is_answered_and_listed(client: httpx.AsyncClient
         "last_at": None,
         "last_submitted_at": None,
         "last_run_id": None,
+        "last_status": None,
         "dispatch_count": 0,
         "last_error": None,
     }

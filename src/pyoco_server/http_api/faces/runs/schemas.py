@@ -95,6 +95,13 @@ _SCHEDULE: Schema = {
         "last_at": _NUMBER_OR_NULL | {"description": "When its last run was due."},
         "last_submitted_at": _NUMBER_OR_NULL | {"description": "When its last run was submitted."},
         "last_run_id": _OR_NULL,
+        "last_status": _OR_NULL
+        | {"description": "The status of that run; null if it is erased or there is none."},
+        "upcoming": {
+            "type": "array",
+            "items": {"type": "number"},
+            "description": "In lists with `upcoming`: when it is due next, in unix seconds.",
+        },
         "dispatch_count": {"type": "integer", "minimum": 0},
         "last_error": _OR_NULL | {"description": "Why the due run could not be submitted."},
     },

@@ -1,34 +1,47 @@
-"""`/schedules`: create, list and delete schedules, and list their runs."""
+"""`/schedules`: create, list and delete schedules, preview their instants, start and list their runs."""
 
 from __future__ import annotations
 
+import asyncio
+
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.runs import params
+from pyoco_server.http_api.faces.runs import idempotent_runs, params, wire
 from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
 from pyoco_server.http_api.faces.runs.schedules.form import (
+    FIELDS,
     INTERVAL_SEC_MAX,
     INTERVAL_SEC_MIN,
     asked_in,
     timing_in,
     timing_of,
 )
-from pyoco_server.http_api.faces.runs.schemas import SUMMARIES, YAML_FORM
+from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, SUMMARIES, YAML_FORM
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
+from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.kinds import IntegerKind
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
-from pyoco_server.http_api.routing.params import path
+from pyoco_server.http_api.routing.params import Param, path, text
 from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, ref
 from pyoco_server.json_value import JsonObject
 from pyoco_server.operations import schedules
-from pyoco_server.schedules import Schedule
+from pyoco_server.operations.runs import submit
+from pyoco_server.operations.schedules import UPCOMING_MAX
+from pyoco_server.schedules import Schedule, next_instants
 
 SCHEDULE_ID = path("schedule_id")
+UPCOMING = Param(
+    "upcoming", IntegerKind(0, UPCOMING_MAX), 0, "With the next instants of each schedule, as many as this."
+)
+UPCOMING_PREVIEW = Param("upcoming", IntegerKind(1, UPCOMING_MAX), 5, "How many instants at most.")
 
 
 async def create_yaml_schedule(request: Request) -> Response:
@@ -51,9 +64,41 @@ async def create_schedule(request: Request) -> Response:
 
 
 async def list_schedules(request: Request) -> Response:
-    gateway = ready_gateway(request)
-    found = await schedules.list_schedules(gateway.store, tenant_id=caller_of(request).tenant_id)
-    return json_answer([_shown(schedule) for schedule in found])
+    gateway, count = ready_gateway(request), UPCOMING.read(request)
+    tenant_id = caller_of(request).tenant_id
+    found = await schedules.list_schedules(gateway.store, tenant_id=tenant_id)
+    last = await schedules.last_statuses(gateway.read_model, found, tenant_id=tenant_id)
+    next_of = await schedules.upcoming(found, count) if count else {}
+    return json_answer(
+        [
+            _shown(one, last.get(one.last_run_id or ""))
+            | ({"upcoming": next_of[one.schedule_id]} if count else {})
+            for one in found
+        ]
+    )
+
+
+async def preview_schedule(request: Request) -> Response:
+    """Reads nothing that is stored. The errors are those of creating a schedule with this timing."""
+    ready_gateway(request)
+    now = clock.now()
+    given = {name: text for name in FIELDS if (text := request.query_params.get(name))}
+    timing, count = timing_of(given, now), UPCOMING_PREVIEW.read(request)
+    return json_answer({"upcoming": await asyncio.to_thread(next_instants, timing, now, count)})
+
+
+async def run_schedule(request: Request) -> Response:
+    gateway, caller = ready_gateway(request), caller_of(request)
+    schedule_id = SCHEDULE_ID.read(request)
+    submission = await schedules.submission_now(
+        gateway.store, schedule_id, tenant_id=caller.tenant_id, api_key_id=caller.api_key_id
+    )
+    headers = request.headers
+    correlation_id, traceparent = correlation_id_of(headers), traceparent_of(headers)
+    submission = replace(submission, correlation_id=correlation_id, traceparent=traceparent)
+    if (key := key_of(request)) is not None:
+        return await idempotent_runs.submit_once(gateway.store, key, {}, submission)
+    return json_answer(wire.accepted(await submit.submit(gateway.store, submission)))
 
 
 async def list_schedule_runs(request: Request) -> Response:
@@ -115,6 +160,11 @@ _DELETED = {
     "required": ["schedule_id", "deleted"],
     "properties": {"schedule_id": {"type": "string"}, "deleted": {"const": True}},
 }
+_UPCOMING = {
+    "type": "object",
+    "required": ["upcoming"],
+    "properties": {"upcoming": array({"type": "number"})},
+}
 _WHICH = (
     "Exactly one of `run_at`, `interval_seconds` and `cron`. After a downtime the "
     "latest missed run is started, earlier ones are not."
@@ -146,6 +196,28 @@ OPERATIONS = [
         list_schedules,
         "All schedules, newest first",
         {200: json_of("Schedules", array(ref("Schedule")))},
+        [UPCOMING],
+        errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/schedules/preview",
+        preview_schedule,
+        "When a schedule would be due",
+        {200: json_of("Instants in unix seconds", _UPCOMING)},
+        [*(text(name, str(_WHEN[name].get("description", ""))) for name in FIELDS), UPCOMING_PREVIEW],
+        errors=[422],
+        description="Creates nothing. " + _WHICH,
+    ),
+    Operation(
+        "POST",
+        "/schedules/{schedule_id}/run",
+        run_schedule,
+        "Start one more run of a schedule, now",
+        {200: json_of("Accepted and queued", ACCEPTED)},
+        [SCHEDULE_ID, key_param()],
+        errors=[404, 409, 422],
+        description="With the flow, parameters and tags of the schedule. Its next instants stay as they are.",
     ),
     Operation(
         "GET",
@@ -168,8 +240,8 @@ OPERATIONS = [
 ]
 
 
-def _shown(schedule: Schedule) -> JsonObject:
-    """The members of the upstream server, and `cron`, `timezone`, `next_at` and `last_at`."""
+def _shown(schedule: Schedule, last_status: str | None = None) -> JsonObject:
+    """The members of the upstream server, and `cron`, `timezone`, `next_at`, `last_at` and `last_status`."""
     timing = schedule.timing
     return {
         "schedule_id": schedule.schedule_id,
@@ -193,6 +265,7 @@ def _shown(schedule: Schedule) -> JsonObject:
         "last_at": schedule.last_at,
         "last_submitted_at": schedule.last_submitted_at,
         "last_run_id": schedule.last_run_id,
+        "last_status": last_status,
         "dispatch_count": schedule.dispatch_count,
         "last_error": schedule.last_error,
     }
