@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 from pyoco import Flow, task
 from pyoco.core.context import Context
@@ -30,11 +31,13 @@ def orders() -> Flow:
 
 
 def test_what_no_result_and_no_input_fills_is_told_with_its_default() -> None:
+    numbers = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     assert params_of(orders()) == [
-        {"name": "day", "required": True, "type": "str"},
-        {"name": "pages", "required": False, "default": 3, "type": "int"},
-        {"name": "seen", "required": False, "type": "set[int]"},  # JSON has no word for its default
-        {"name": "strict", "required": False, "default": True, "type": "bool"},
+        {"name": "day", "required": True, "type": "str", "schema": {"type": "string"}},
+        {"name": "pages", "required": False, "default": 3, "type": "int", "schema": {"type": "integer"}},
+        # JSON has no word for its default
+        {"name": "seen", "required": False, "type": "set[int]", "schema": numbers},
+        {"name": "strict", "required": False, "default": True, "type": "bool", "schema": {"type": "boolean"}},
     ]
 
 
@@ -51,7 +54,7 @@ def test_long_defaults_and_callables_that_do_not_tell_are_passed_over() -> None:
 
     flow = Flow("odd", tasks={Task(func=write, name="write"), Task(func=print, name="print")})
     told = params_of(flow)
-    assert {"name": "text", "required": False, "type": "str"} in told
+    assert {"name": "text", "required": False, "type": "str", "schema": {"type": "string"}} in told
 
 
 def test_a_resolver_that_fails_costs_only_what_it_could_have_told() -> None:
@@ -94,3 +97,14 @@ def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(params, "REPORTED_BYTES_MAX", 500)
     told: dict[str, Any] = params_by_flow([f"flow {number}" for number in range(50)], lambda _: orders())
     assert 1 <= len(told) <= 2
+
+
+def test_schemas_get_the_room_that_names_and_defaults_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"flow {number}" for number in range(5)]
+    plain = sum(len(msgspec.json.encode(params._without_schemas(params_of(orders())))) + 6 for _ in names)
+    monkeypatch.setattr(params, "REPORTED_BYTES_MAX", plain + 400)
+    told = params_by_flow(names, lambda _: orders())
+    assert list(told) == names
+    with_schemas = [name for name in names if any("schema" in one for one in told[name])]
+    assert with_schemas == names[: len(with_schemas)]
+    assert 1 <= len(with_schemas) < len(names)

@@ -32,7 +32,7 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     last_status: str | None
     last_tag: str | None
     last_at: float | None
-    # Its parameters: `{name, required, default?, type?}` each. None: no worker lists them.
+    # Its parameters: `{name, required, default?, type?, schema?}` each. None: no worker lists them.
     params: list[JsonObject] | None = None
 
 

@@ -3,6 +3,8 @@
 Reported with the flows that a resolver lists, so that a form can show them before the first run. They are
 inspected in a process that is killed when the time is up: a resolver that blocks or breaks there does not
 affect other processes.
+
+A parameter has the text of its type, and its type as JSON Schema as far as there is room for it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pyoco.core.models import Flow, Task
 
 from pyoco_server.engine.tasks.failure import try_call
 from pyoco_server.flows.waits import WaitTask
+from pyoco_server.worker.flows.json_schemas import schema_of
 
 # For all flows together: the start of a worker does not wait longer for this.
 INSPECT_SEC_MAX = 0.5
@@ -67,17 +70,37 @@ def _inspect_in_child(writing: int, names: Iterable[str], resolve: Callable[[str
 
 def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
     """By the names of flows. Those that cannot be resolved are left out: a run reports the error."""
+    whole: dict[str, Params] = {}
     found: dict[str, Params] = {}
     room = REPORTED_BYTES_MAX
     for name in names:
         params = try_call(_resolve_params, name, resolve, on_error=_leave_out, also=(SystemExit,))
         if params is None:
             continue
-        room -= len(msgspec.json.encode(params)) + len(name)
+        whole[name], found[name] = params, _without_schemas(params)
+        room -= _size(found[name]) + len(name)
+        if room < 0:
+            del found[name]
+            break
+    return _with_schemas(found, whole, room)
+
+
+def _with_schemas(found: dict[str, Params], whole: dict[str, Params], room: int) -> dict[str, Params]:
+    """Schemas get the room that names and defaults leave: of the first flows, as far as it lasts."""
+    for name, params in found.items():
+        room -= _size(whole[name]) - _size(params)
         if room < 0:
             break
-        found[name] = params
+        found[name] = whole[name]
     return found
+
+
+def _without_schemas(params: Params) -> Params:
+    return [{key: value for key, value in one.items() if key != "schema"} for one in params]
+
+
+def _size(params: Params) -> int:
+    return len(msgspec.json.encode(params))
 
 
 def _resolve_params(name: str, resolve: Callable[[str], Flow]) -> Params:
@@ -94,8 +117,8 @@ def params_of(flow: Flow) -> Params:
     found: dict[str, dict[str, Any]] = {}
     for task in sorted(flow.tasks, key=lambda task: task.name):
         for one in _parameters(task):
-            if one.name not in filled:
-                found.setdefault(one.name, _as_json(one))
+            if one.name not in filled and one.name not in found:
+                found[one.name] = _as_json(one, task)
     return [found[name] for name in sorted(found)][:PARAMS_MAX]
 
 
@@ -110,7 +133,7 @@ def _parameters(task: Task) -> list[inspect.Parameter]:
     return [one for one in parameters if one.kind not in _STARS and one.name not in given]
 
 
-def _as_json(one: inspect.Parameter) -> dict[str, Any]:
+def _as_json(one: inspect.Parameter, task: Task) -> dict[str, Any]:
     required = one.default is inspect.Parameter.empty
     described: dict[str, Any] = {"name": one.name, "required": required}
     if not required and _is_plain(one.default):
@@ -120,6 +143,8 @@ def _as_json(one: inspect.Parameter) -> dict[str, Any]:
             one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
         )
         described["type"] = written[:TYPE_CHARS_MAX]
+    if (schema := schema_of(one, task.func)) is not None:
+        described["schema"] = schema
     return described
 
 

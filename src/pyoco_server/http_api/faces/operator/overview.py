@@ -54,6 +54,9 @@ async def get_caller(request: Request) -> Response:
     )
 
 
+_PARAMS = """`params` are the parameters that live workers report, or null: `name`, `required`, `default`,
+`type` (as it is written in the code) and `schema` (JSON Schema). `schema` is missing if the type has none, or
+if there is no room for it: a worker reports at most 16 KiB."""
 OPERATIONS = [
     Operation(
         "GET",
@@ -61,6 +64,7 @@ OPERATIONS = [
         list_flows,
         "Flows that are known, and how their runs went",
         {200: json_of("Flows, by name", array(OBJECT))},
+        description=_PARAMS,
     ),
     Operation(
         "GET",
