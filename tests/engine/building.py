@@ -9,7 +9,7 @@ from typing import Any
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.engine import Engine, Listener, RunOutcome, WaitAnswer, WaitPrompt
+from pyoco_server.engine import Engine, Listener, Machine, RunOutcome, WaitAnswer, WaitPrompt
 
 DEADLINE_SEC = 20.0
 Acknowledge = Callable[[], None]
@@ -36,6 +36,23 @@ def raising(exc: BaseException) -> Callable[[], Any]:
 
 def await_signal(event: threading.Event) -> None:
     assert event.wait(DEADLINE_SEC), "the awaited signal did not come"
+
+
+def machine_timed_from(begun: threading.Event) -> Machine:
+    """Its stopwatch stands still until `begun` is set.
+
+    A busy machine may otherwise begin a task only when its short timeout has passed, or not at all.
+    """
+    offset: list[float] = []
+
+    def stopwatch() -> float:
+        if not begun.is_set():
+            return 0.0
+        now = time.monotonic()
+        offset.append(now)
+        return now - offset[0]
+
+    return Machine(stopwatch=stopwatch)
 
 
 class Obedient:

@@ -13,9 +13,17 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, OutcomeStatus
+from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, Machine, OutcomeStatus
 from pyoco_server.engine.tasks.failure import describe, try_call
-from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, make_task, raising
+from tests.engine.building import (
+    DEADLINE_SEC,
+    Diary,
+    await_signal,
+    flow_of,
+    machine_timed_from,
+    make_task,
+    raising,
+)
 
 
 @pytest.fixture
@@ -145,9 +153,10 @@ def test_a_waiting_retry_does_not_keep_a_thread_from_others() -> None:
 
 def test_a_timeout_ends_the_wait_tells_the_task_and_ignores_what_it_returns() -> None:
     diary = Diary()
-    came_back = threading.Event()
+    begun, came_back = threading.Event(), threading.Event()
 
     def slow(ctx: Context) -> str:
+        begun.set()
         while not ctx.is_cancelled:
             time.sleep(0.001)
         came_back.set()
@@ -155,7 +164,7 @@ def test_a_timeout_ends_the_wait_tells_the_task_and_ignores_what_it_returns() ->
 
     late = make_task("late", slow, timeout_sec=0.05, fail_policy="isolate", retries=3)
     other = make_task("other", lambda: came_back.wait(DEADLINE_SEC))
-    outcome = Engine(listener=diary).run(flow_of(late, other))
+    outcome = Engine(listener=diary, machine=machine_timed_from(begun)).run(flow_of(late, other))
     assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.results == {"other": True}
     assert diary.of("failed") == [("late", 1, "Task 'late' exceeded timeout of 0.05s", False)]
@@ -178,10 +187,13 @@ def test_the_thread_of_a_timed_out_task_is_replaced() -> None:
 
 
 def test_the_time_of_a_task_begins_with_its_start_and_not_while_it_waits_for_a_thread() -> None:
-    # waits: longer than the other task may take
-    slow = make_task("a", lambda: time.sleep(0.6))
+    time_of_slow = threading.Event()
+    machine = Machine(stopwatch=lambda: 0.6 if time_of_slow.is_set() else 0.0)
+    slow = make_task("a", time_of_slow.set)
     quick = make_task("b", lambda: 1, timeout_sec=0.5)
-    assert Engine(parallelism=1).run(flow_of(slow, quick)).status is OutcomeStatus.COMPLETED
+    flow = flow_of(slow, quick)
+    assert Engine(parallelism=1, machine=machine).run(flow).status is OutcomeStatus.COMPLETED
+    assert time_of_slow.is_set()
 
 
 def test_a_timeout_counts_inside_loops_too() -> None:
@@ -228,15 +240,17 @@ def test_async_tasks_are_awaited_each_on_its_own_loop() -> None:
 
 
 def test_a_timed_out_async_task_is_cancelled() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def work() -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
-    assert Engine().run(flow_of(make_task("a", work, timeout_sec=0.02))).status is OutcomeStatus.FAILED
+    engine = Engine(machine=machine_timed_from(begun))
+    assert engine.run(flow_of(make_task("a", work, timeout_sec=0.02))).status is OutcomeStatus.FAILED
     await_signal(ended)
 
 
