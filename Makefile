@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check dashboard-lint
+.PHONY: help up test test-fast pictures chromium check types lint format tidy bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
 
 # The dashboard is built if Node is installed, and again only if one of these files has changed.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -110,9 +110,13 @@ docs: $(READY)  ## record the examples of the API and write the generated pages
 	$(BIN)/python -m tests.api_examples.record
 	$(BIN)/python -m pyoco_server.cli.docs
 
+site: $(READY)  ## build the documentation site into website/build, and check its links
+	$(BIN)/python -m website.build $(ARGS)
+
 lock: $(READY)  ## update the locked versions of the development tools
-	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --extra dev --extra site --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## remove everything that the targets created
 	rm -rf dashboard/node_modules src/pyoco_server/http_api/dashboard
+	rm -rf website/build
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

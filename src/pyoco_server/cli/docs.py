@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pyoco_server.cli.client_reference import client_reference_page
+from pyoco_server.cli.error_reference import errors_page
 from pyoco_server.config import (
     SECRETS,
     NatsBackendConfig,
@@ -85,6 +86,7 @@ def openapi_page() -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/client-reference.md": client_reference_page,
     "docs/reference/configuration.md": configuration_page,
+    "docs/reference/errors.md": errors_page,
     "docs/openapi.json": openapi_page,
 }
 
