@@ -174,6 +174,63 @@ def test_a_task_that_could_see_a_result_of_the_group_waits_for_it() -> None:
     assert outcome.results["t2"] == ["t0", "t1"]
 
 
+def test_tasks_that_take_ctx_are_one_group_and_see_what_has_ended_before_them(groups: list[Any]) -> None:
+    tasks = [make_task(f"t{index}", lambda ctx, _own=None: sorted(ctx.results)) for index in range(6)]
+    outcome = Engine(parallelism=2, recruit_after_sec=NEVER).run(flow_of(*tasks))
+    assert outcome.status is OutcomeStatus.COMPLETED
+    assert [outcome.results[f"t{index}"] for index in range(2, 6)] == [
+        [f"t{before}" for before in range(index)] for index in range(2, 6)
+    ]
+    assert len(groups) == 1
+
+
+def test_an_output_that_is_saved_elsewhere_is_there_for_the_next_task_of_the_thread() -> None:
+    tasks = [
+        make_task(
+            f"t{index}", lambda ctx, name=index: (name, ctx.scratch.get("last")), outputs=["scratch.last"]
+        )
+        for index in range(4)
+    ]
+    outcome = Engine(parallelism=2, recruit_after_sec=NEVER).run(flow_of(*tasks))
+    assert outcome.results["t3"] == (3, (2, (1, (0, None))))
+    assert outcome.context.scratch == {"last": outcome.results["t3"]}
+
+
+def test_arguments_that_cannot_be_found_in_the_thread_of_a_group_fail_the_task() -> None:
+    diary = Diary()
+    tasks = [make_task(f"t{index}", lambda ctx: None) for index in range(5)]
+    odd: Any = tasks[3].func
+    odd.__signature__ = "unreadable"
+    outcome = Engine(listener=diary, parallelism=2, recruit_after_sec=NEVER).run(flow_of(*tasks))
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "t3")
+    assert [name for name, *_ in diary.of("started")] == ["t0", "t1", "t2", "t3"]
+    assert diary.of("cancelled") == [("t4",)]
+
+
+def test_tasks_that_return_from_the_thread_of_a_group_begin_elsewhere_as_their_first_attempt() -> None:
+    begun, others = threading.Event(), threading.Event()
+
+    def work(ctx: Context) -> list[str]:
+        current = CURRENT.get()
+        assert current is not None
+        if current.task == "t4":
+            begun.set()
+            await_signal(others)
+        if current.task == "t7":
+            await_signal(begun)
+            others.set()
+        assert current.attempt == 1
+        return sorted(ctx.results)
+
+    diary = Diary()
+    outcome = Engine(listener=diary, parallelism=3).run(
+        flow_of(*(make_task(f"t{n}", work) for n in range(8)))
+    )
+    assert outcome.status is OutcomeStatus.COMPLETED, outcome.error
+    assert {attempt for _, attempt, _ in diary.of("started")} == {1}
+    assert {"t0", "t1"} <= set(outcome.results["t7"])
+
+
 def test_a_task_with_a_timeout_is_reported_before_its_time_counts(groups: list[Any]) -> None:
     def work() -> None:
         return None

@@ -23,7 +23,7 @@ USES_MAX = {
     # Settings from the environment and from programs.
     "config": 27,
     # Arguments and results of user code.
-    "engine": 86,
+    "engine": 84,
     # Operands of user expressions.
     "expressions": 45,
     # Prompts of waits in user code.

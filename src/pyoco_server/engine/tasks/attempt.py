@@ -22,7 +22,7 @@ _interrupting = threading.Lock()  # one for all attempts: most of them never nee
 
 @dataclass(slots=True, eq=False)
 class TaskAttempt:
-    """Belongs to the scheduler's thread, except for `perform`, which a pooled thread may call."""
+    """Belongs to the scheduler's thread, except while a pooled thread calls `perform` (see `task_group`)."""
 
     spec: TaskSpec
     name: str  # the record name: the task's, or that of one iteration
@@ -33,6 +33,7 @@ class TaskAttempt:
     started_at: float = 0.0
     arguments: dict[str, Any] = field(default_factory=dict)
     is_abandoned: bool = False
+    is_saved: bool = False  # its output is in the context
     _is_interrupted: bool = False
     _awaiting: "tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None" = None
 

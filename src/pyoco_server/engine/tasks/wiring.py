@@ -32,13 +32,6 @@ class Wiring:
                 kwargs[name] = self._ctx.results[name]
         return kwargs
 
-    def is_settled(self, spec: TaskSpec) -> bool:
-        """Its arguments are known, and nothing that ends later changes them."""
-        known = (spec.inputs, self._ctx.params, self._ctx.results)
-        return not any(_may_refer(value) for value in spec.inputs.values()) and all(
-            name != "ctx" and any(name in values for values in known) for name in self._names(spec.func)
-        )
-
     def prompt(self, spec: TaskSpec) -> dict[str, Any]:
         """The prompt of a wait: references are resolved; other texts stay, also one like `$100`."""
         return {
@@ -78,12 +71,13 @@ class Wiring:
                 return None  # pyoco ignores unknown roots
 
 
+def has_references(spec: TaskSpec) -> bool:
+    """To resolve one may call code of users: a result is any object."""
+    return any(isinstance(value, str) and value.startswith("$") for value in spec.inputs.values())
+
+
 def _is_reference(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(("$node.", "$ctx.", "$env."))
-
-
-def _may_refer(value: Any) -> bool:
-    return "$" in value if isinstance(value, str) else not isinstance(value, int | float | None)
 
 
 def _parameter_names(func: Callable[..., Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import itertools
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -23,7 +23,7 @@ from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
-from pyoco_server.engine.tasks.task_group import TaskGroup
+from pyoco_server.engine.tasks.task_group import Further, TaskGroup
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.plan import TaskSpec
 
@@ -95,7 +95,7 @@ class TasksInFlight:
     def begin(self, attempts: Iterable[TaskAttempt], further: list[TaskAttempt]) -> None:
         """Start them in one pooled thread. One whose arguments cannot be resolved fails at once.
 
-        `further`: those that the thread begins when the others have ended (`try_prepare`).
+        `further`: those that the thread begins when the others have ended.
         """
         prepared = []
         for attempt in attempts:
@@ -112,8 +112,9 @@ class TasksInFlight:
         else:
             self._return_to_waiting(further)
 
-    def submit(self, prepared: list[TaskAttempt], further: Iterable[TaskAttempt] = ()) -> None:
-        group = TaskGroup(prepared, self._may_begin, further, self._limits.is_quiet)
+    def submit(self, prepared: list[TaskAttempt], further: Sequence[TaskAttempt] = ()) -> None:
+        rules = Further(further, self._limits.is_quiet, self._resolve, self._save) if further else None
+        group = TaskGroup(prepared, self._may_begin, rules)
         if len(prepared) > 1 or group.unreported:
             self._groups[group] = self._machine.stopwatch() + self._limits.recruit_after_sec
         self._machine.submit(group, self._control.events)
@@ -166,7 +167,7 @@ class TasksInFlight:
             return  # its time was up, and that has been reported
         del self.running[attempt]
         if ended.failure is None:
-            self._succeed(attempt, ended.output, ended.ended_at)
+            self._succeed(ended)
         else:
             self._fail(attempt, ended.failure, ended.ended_at)
 
@@ -217,27 +218,13 @@ class TasksInFlight:
             self._report_started(attempt)
 
     def _return_to_waiting(self, further: list[TaskAttempt]) -> None:
-        for attempt in reversed(further):
-            attempt.number -= 1  # this attempt was not made
-            self._waiting.appendleft(attempt)
+        self._waiting.extendleft(reversed(further))
 
     def _may_begin(self) -> bool:
         """In a pooled thread: may the next task of a group begin? The scheduler has allowed it earlier."""
         may_start = self._limits.may_start
         is_stopping = self._control.is_stopping or self._control.is_cancelling()
         return not is_stopping and (may_start is None or may_start())
-
-    def try_prepare(self, attempt: TaskAttempt) -> bool:
-        """Whether it can begin without this thread: what it is called with does not change any more.
-
-        A result that it does not need might come to exist meanwhile, and `ctx` shows all results.
-        """
-        if not self._wiring.is_settled(attempt.spec):
-            return False
-        is_prepared = self._resolve(attempt) is None
-        if not is_prepared:
-            attempt.number -= 1
-        return is_prepared
 
     def _prepare(self, attempt: TaskAttempt) -> Failure | None:
         """Number it, resolve its arguments and report it. A failure: the arguments cannot be resolved."""
@@ -250,6 +237,7 @@ class TasksInFlight:
         self._reporter.report_started(attempt, inputs)
 
     def _resolve(self, attempt: TaskAttempt) -> Failure | None:
+        """In the scheduler's thread, or in that of a group."""
         attempt.number += 1
         attempt.run_id = self._control.run_context.run_id
         attempt.started_at = clock.now()
@@ -268,10 +256,16 @@ class TasksInFlight:
             return self._ctx
         return self._ctx.seen_until(lambda: self._control.is_stopping or attempt.is_abandoned)
 
-    def _succeed(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
-        self._wiring.save(attempt.spec, output)
-        self.signals.append(AttemptSucceeded(attempt.spec, output))
-        self.conclude(attempt, output, ended_at)
+    def _succeed(self, ended: AttemptEnded) -> None:
+        if not ended.attempt.is_saved:
+            self._save(ended)
+        self.signals.append(AttemptSucceeded(ended.attempt.spec, ended.output))
+        self.conclude(ended.attempt, ended.output, ended.ended_at)
+
+    def _save(self, ended: AttemptEnded) -> None:
+        """Make the output visible to other tasks: in the scheduler's thread, or in that of a group."""
+        self._wiring.save(ended.attempt.spec, ended.output)
+        ended.attempt.is_saved = True
 
     def _fail(self, attempt: TaskAttempt, failure: Failure, ended_at: float) -> None:
         if self._ctx.is_cancelled:  # it may have raised because of the cancel: cancel wins

@@ -21,7 +21,7 @@ from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
-from pyoco_server.engine.tasks.wiring import Wiring
+from pyoco_server.engine.tasks.wiring import Wiring, has_references
 from pyoco_server.engine.walk.grouping import Grouping, function_key
 from pyoco_server.engine.walk.in_flight import (
     AttemptFailed,
@@ -156,7 +156,8 @@ class Scheduler:
             room = self._room()
             taken = self._take_ready(self._grouping.size(room))
             is_full = 1 < len(taken) == room  # otherwise each has a thread of its own, or none is left
-            self._in_flight.begin(taken, self._take_further(taken) if is_full else [])
+            has_time = all(attempt.spec.timeout_sec == math.inf for attempt in taken)
+            self._in_flight.begin(taken, self._take_further(taken) if is_full and has_time else [])
 
     def _take_ready(self, count: int) -> list[TaskAttempt]:
         """`may_start` was called for the first of them."""
@@ -168,14 +169,14 @@ class Scheduler:
     def _take_further(self, taken: list[TaskAttempt]) -> list[TaskAttempt]:
         """Those that the same thread begins when one of `taken` has ended: more calls of the same functions.
 
-        One that must be interrupted after a time is reported first.
+        Not one that must be interrupted after a time, which begins with its report.
         """
         functions = {function_key(attempt.spec.func) for attempt in taken}
         further: list[TaskAttempt] = []
         while self._waiting and len(further) < FURTHER_MAX:
             spec = self._waiting[0].spec
             is_alike = function_key(spec.func) in functions and spec.timeout_sec == math.inf
-            if not is_alike or spec.is_coroutine or not self._in_flight.try_prepare(self._waiting[0]):
+            if not is_alike or spec.is_coroutine or has_references(spec):
                 break
             further.append(self._waiting.popleft())
         return further
