@@ -306,6 +306,22 @@ def test_one_refusal_refuses_all() -> None:
     assert decide_all(CLAIMED, (start(1, "a"), COMPLETE, succeed(1, "a")), AT) == Refused(Reason.TERMINAL)
 
 
+@pytest.mark.parametrize(
+    ("between", "reason"), [(CANCEL, Reason.CANCEL_REQUESTED), (loss(1), Reason.FENCED), (PARK, None)]
+)
+def test_a_report_after_a_report_is_judged_on_what_came_between(
+    between: c.Command, reason: Reason | None
+) -> None:
+    decision = decide_all(CLAIMED, (start(1, "a"), succeed(1, "a"), between, start(1, "b")), AT)
+    assert isinstance(decision, Refused)
+    assert reason in (None, decision.reason)
+
+
+def test_a_report_of_another_claim_is_refused_after_one_of_the_present_claim() -> None:
+    decision = decide_all(CLAIMED, (start(1, "a"), succeed(1, "a"), start(2, "b")), AT)
+    assert decision == Refused(Reason.FENCED)
+
+
 def test_no_command_gives_no_event() -> None:
     assert decide_all(CLAIMED, (), AT) == ()
 

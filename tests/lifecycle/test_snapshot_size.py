@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle import snapshot_size
 from pyoco_server.lifecycle.reduce import Folding, fold
-from pyoco_server.lifecycle.run import CancelAsked, Claim, Lack, Run
+from pyoco_server.lifecycle.run import CancelAsked, Claim, Lack, Run, TaskRecord
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
 from pyoco_server.lifecycle.snapshot_size import ROOM_BYTES
-from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 from tests.lifecycle.support.alphabet import AT, submitted
 from tests.lifecycle.support.random_graphs import client_histories
 from tests.lifecycle.support.random_runs import QUICK, Commit, Limit, limits, log_of, play, wishes
@@ -194,3 +194,23 @@ def test_every_member_that_changes_is_compared() -> None:
     everything = replace(run, **CHANGES)
     pairs = zip(snapshot_size._head_of(run), snapshot_size._head_of(everything), strict=True)
     assert all(one != other for one, other in pairs)
+
+
+@pytest.mark.parametrize("state", TaskStatus)
+@pytest.mark.parametrize("kept", [None, *OutputKept])
+@pytest.mark.parametrize("attempt", [0, 1, 12])
+def test_a_plain_record_is_measured_as_any_other(
+    state: TaskStatus, kept: OutputKept | None, attempt: int
+) -> None:
+    for worker_id, instants in ((None, (None, None)), ("w\u00e4", (1.5, None)), ("w", (1763490000.1, 1e300))):
+        record = TaskRecord(
+            state=state,
+            attempt=attempt,
+            kept=kept,
+            worker_id=worker_id,
+            started_at=instants[0],
+            ended_at=instants[1],
+        )
+        for name in (3, 14, 200):
+            plain = snapshot_size._plain_record_bytes(name, record)
+            assert plain == snapshot_size._measured_record(name, record)

@@ -6,6 +6,7 @@ whatever end an event names, a run with a cancel request ends CANCELLED.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -80,6 +81,19 @@ def _only_touches(run: Run, event: e.Event) -> bool:
     return isinstance(event, e.TasksPlanned) or due_at_of(event) is None
 
 
+def _only_changes_record(event: e.Event, run: Run) -> TypeGuard[e.TaskSucceeded | e.TaskStarted]:
+    """Besides the record of its task, the event only sets `updated_at`. For the two most frequent events."""
+    kind = type(event)
+    if kind is not e.TaskSucceeded and (kind is not e.TaskStarted or _has_deadline(event)):
+        return False
+    is_over = run.ended is not None or run.gone or run.cancel is not None
+    return not (is_over or run.waits or run.due or run.parked)
+
+
+def _has_deadline(event: e.Event) -> bool:
+    return isinstance(event, e.TaskStarted) and event.deadline_at is not None
+
+
 class Folding:
     """A run while several events are folded into it. Its tasks are copied once for all events."""
 
@@ -87,6 +101,7 @@ class Folding:
         self._run = run
         self._board: TaskBoard | None = None
         self._sizes: SnapshotSizes | None = None
+        self._touched_at = 0.0  # by events that have changed nothing else outside of the tasks
 
     def add(self, events: Iterable[e.Event]) -> None:
         for event in events:
@@ -100,20 +115,27 @@ class Folding:
                 self._sizes = SnapshotSizes(self._run)
                 self._board = TaskBoard(self._run.tasks, self._sizes.put)
             before = self._run
-            self._run = _step(before, event, self._board)
+            if _only_changes_record(event, before):
+                self._board.apply(event)
+                if event.at > self._touched_at:
+                    self._touched_at = event.at
+            else:
+                self._run = _step(before, event, self._board)
             self._sizes.after_event(before, self._run, event)
 
     @property
     def run(self) -> Run | None:
         """The current state. Its tasks change when more events are added."""
         run = self.unsized
+        if run is not None and self._touched_at > run.updated_at:
+            self._run = run = replace(run, updated_at=self._touched_at)
         if run is not None and self._sizes is not None:
             self._run = run = self._sizes.write_to(run)
         return run
 
     @property
     def unsized(self) -> Run | None:
-        """The same, but its sizes may be old. Decisions do not use them."""
+        """The same, but its sizes and `updated_at` may be old. Decisions do not use them."""
         run, board = self._run, self._board
         if run is not None and board is not None and board.changed and run.tasks is not board.records:
             self._run = run = replace(run, tasks=board.records)

@@ -23,6 +23,7 @@ of 1,000 bytes it also leaves out records.
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from operator import attrgetter
 
 import msgspec
@@ -33,7 +34,7 @@ from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, NEW_TASK, Claim, Run, TaskRecord
 from pyoco_server.lifecycle.snapshot import snapshot_of, usual_attempt
 from pyoco_server.lifecycle.snapshot_record import RARE_IN_SLIM, duration_ms, shown_state
-from pyoco_server.lifecycle.status import RunStatus, TaskStatus
+from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS
 
 # For `commits`, `log_seq`, both clocks, `lacks` and `sizes` at their widest (19 digits, 24 for a float), for
@@ -151,7 +152,11 @@ class SnapshotSizes:
             self._run_changed(before, after, event)
         full, slim, bare = self._largest
         if self._full > full or self._slim > slim or self._bare > bare:
-            self._largest = (max(full, self._full), max(slim, self._slim), max(bare, self._bare))
+            self._largest = (
+                self._full if self._full > full else full,  # `max` takes four times as long
+                self._slim if self._slim > slim else slim,
+                self._bare if self._bare > bare else bare,
+            )
 
     def write_to(self, run: Run) -> Run:
         """The run with its sizes."""
@@ -257,7 +262,31 @@ def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
     if record is NEW_TASK:
         slim, bare = _NEW_TASK_BYTES
         return slim + 2 * name, bare + name
+    is_plain = record.error is None and record.wait is None and not record.skipped
+    if is_plain and _kept_of(record) == _NOTHING_KEPT:
+        return _plain_record_bytes(name, record)
     return _measured_record(name, record)
+
+
+def _plain_record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
+    """The same as `_measured_record`, in a third of the time: only the instants are measured."""
+    started_at, ended_at = record.started_at, record.ended_at
+    duration = None if started_at is None or ended_at is None else (ended_at - started_at) * 1000
+    shape = _plain_shape(record.state, record.attempt, record.kept, record.worker_id)
+    slim, slim_names, bare, bare_names = shape
+    instants = json_bytes((started_at, ended_at, duration)) - _NO_INSTANTS_BYTES
+    return slim + slim_names * name + instants, bare + bare_names * name
+
+
+@lru_cache(maxsize=1024)
+def _plain_shape(
+    state: TaskStatus, attempt: int, kept: OutputKept | None, worker_id: str | None
+) -> tuple[int, int, int, int]:
+    """Of a slim and of a bare record: bytes besides name and instants, and how often the name is in it."""
+    record = TaskRecord(state=state, attempt=attempt, kept=kept, worker_id=worker_id)
+    slim, bare = _measured_record(0, record)
+    longer_slim, longer_bare = _measured_record(1, record)
+    return slim, longer_slim - slim, bare, longer_bare - bare
 
 
 def _measured_record(name: int, record: TaskRecord) -> tuple[int, int]:
@@ -292,6 +321,7 @@ def _measured_record(name: int, record: TaskRecord) -> tuple[int, int]:
     return slim, bare
 
 
+_NO_INSTANTS_BYTES = json_bytes((None, None, None))
 _NEW_TASK_BYTES = _measured_record(0, NEW_TASK)  # its name is in a slim snapshot twice, in a bare one once
 
 
@@ -299,7 +329,7 @@ def _payload_change(old: TaskRecord, new: TaskRecord) -> int:
     """The change of what a slim record leaves out. Measures only members that are a new object."""
     change = 0
     if old.output is not new.output:
-        change += json_bytes(new.output) - json_bytes(old.output)
+        change += _value_bytes(new.output) - _value_bytes(old.output)
     if old.inputs is not new.inputs:
         change += _inputs_bytes(new.inputs) - _inputs_bytes(old.inputs)
     before, after = _rare_of(old), _rare_of(new)
@@ -307,6 +337,10 @@ def _payload_change(old: TaskRecord, new: TaskRecord) -> int:
         return change
     rare = zip(before, after, _RARE_SIZES, strict=True)
     return change + sum(size_of(other) - size_of(one) for one, other, size_of in rare if one is not other)
+
+
+def _value_bytes(value: object) -> int:
+    return _NULL_BYTES if value is None else json_bytes(value)
 
 
 def _inputs_bytes(inputs: dict[str, object] | None) -> int:
