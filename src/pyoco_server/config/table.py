@@ -117,7 +117,7 @@ class Table:
         "that has loaded only the `imports` of the server, or as `fresh` interpreters.",
     )
     worker_interleaved_runs: RunsInSlot = opt(
-        8, "Runs of short flows that one slot executes in turn at most; 1 switches this off."
+        16, "Runs of short flows that one slot executes in turn at most; 1 switches this off."
     )
     run_heartbeat_interval_sec: Seconds = opt(1.0, "How often a running run's `heartbeat_at` is renewed.")
     worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")

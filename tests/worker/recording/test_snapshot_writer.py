@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.operations.runs.apply import apply
@@ -78,3 +79,23 @@ async def test_a_defect_is_told_and_does_not_keep_the_run_from_its_end(
         await writer.flush()
     assert failures_by_loop()[LOOP] - before == snapshot_writer.DEFECTS_MAX
     assert "a snapshot cannot be written" in caplog.text
+
+
+async def test_commits_that_follow_each_other_soon_share_the_snapshot_at_the_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = await claimed(store)
+    written: list[int] = []
+    project = store.runs.snapshots.project
+
+    async def count(target: StoredRun) -> StoredRun:
+        written.append(target.commits)
+        return await project(target)
+
+    monkeypatch.setattr(store.runs.snapshots, "project", count)
+    monkeypatch.setattr(snapshot_writer, "LATE_SEC", 3600.0)
+    writer = SnapshotWriter(store, stored)
+    for commits in range(stored.commits, stored.commits + 5):
+        writer.follow(replace(stored, commits=commits))
+    await writer.flush()
+    assert written == [stored.commits + 4]

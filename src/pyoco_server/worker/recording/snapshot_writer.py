@@ -1,6 +1,7 @@
 """Writes the snapshot of a run: always the latest state, one write in flight, not one per commit.
 
-Readers fold what a snapshot lacks, so it may be a moment late. The end of a run waits for it.
+Readers fold what a snapshot lacks, so it may be a moment late. The end of a run waits for it. A short run
+writes no other one, also when many of them take their time on a busy machine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyoco_server.supervision import Backoff, contain, start_task
 
 log = logging.getLogger(__name__)
 
-LATE_SEC = 0.05
+LATE_SEC = 0.25
 TRY_AGAIN = Backoff(first_sec=0.05, longest_sec=5.0)
 # After this many defects it is not written any more; the next reader of the run writes it.
 DEFECTS_MAX = 3
