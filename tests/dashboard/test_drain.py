@@ -76,7 +76,7 @@ def test_a_run_that_waits_says_so_as_soon_as_its_worker_drains_and_is_resumed(
     set_draining(site, worker_id, True)
     expect(in_english.page.locator(".why")).to_contain_text("is draining")
     set_draining(site, worker_id, False)
-    expect(in_english.page.locator(".why")).to_contain_text("next for a free worker")
+    expect(in_english.page.locator(".why")).to_contain_text("Next in line for a free worker")
     gate.touch()
     in_english.status_is("COMPLETED")
 
@@ -90,7 +90,7 @@ def test_a_drain_that_ended_before_the_page_was_told_of_it_does_not_stay_in_the_
     why = f"{site.url}/executions/{waiting}/why"
     of_the_drain = wait_for(lambda: said_by(why, "is draining"), "the sentence of the drain")
     set_draining(site, worker_id, False)
-    wait_for(lambda: said_by(why, "next for a free worker"), "the end of the drain")
+    wait_for(lambda: said_by(why, "Next in line for a free worker"), "the end of the drain")
 
     asked: list[str] = []
 
@@ -104,7 +104,7 @@ def test_a_drain_that_ended_before_the_page_was_told_of_it_does_not_stay_in_the_
     expect(in_english.page.locator(".why")).to_contain_text("is draining")
     in_english.page.unroute("**/why*")
     set_draining(site, worker_id, False)
-    expect(in_english.page.locator(".why")).to_contain_text("next for a free worker")
+    expect(in_english.page.locator(".why")).to_contain_text("Next in line for a free worker")
     gate.touch()
     in_english.status_is("COMPLETED")
 

@@ -105,7 +105,7 @@ async def test_nodes_of_a_flow_are_moved_by_workers_alone(drive: Driver, store: 
         asked = await drive.get(execution_id)
         assert (asked["status"], asked["cancelRequestedAt"] is not None) == ("ACTIVE", True)
         expect_rejected(await drive.on(execution_id, "only/resume", {"resumeKey": "k"}), "CANCEL_REQUESTED")
-        assert "being stopped" in (await drive.get(execution_id, "/why"))["summary"]
+        assert "is stopping it" in (await drive.get(execution_id, "/why"))["summary"]
         go_on.set()
         await handling
     shown = await drive.get(execution_id)
@@ -161,14 +161,16 @@ async def test_why_says_that_all_who_could_take_it_drain(drive: Driver, store: S
     await store.registry.merge("w1", entry | {"draining": True})
     assert await why("en") == (
         "DRAINING",
-        "The only worker for tag gpu is draining: it takes no new runs. Resume it, start another, or cancel.",
+        "The only worker of tag gpu is draining and takes no new runs. "
+        "Resume it, start another, or cancel the run.",
     )
-    assert (await why("ja"))[1].startswith("タグ gpu を担当する唯一の worker はドレイン中で、")
+    assert (await why("ja"))[1].startswith("タグ gpu に対応する唯一のワーカーはドレイン中で、")
     await store.registry.merge("w2", entry | {"draining": True})
     assert (await why("en"))[1] == (
-        "All 2 workers for tag gpu are draining: they take no new runs. Resume one, start another, or cancel."
+        "All 2 workers of tag gpu are draining and take no new runs. "
+        "Resume one, start another, or cancel the run."
     )
-    assert (await why("ja"))[1].startswith("タグ gpu を担当する worker 2 台はすべてドレイン中で、")
+    assert (await why("ja"))[1].startswith("タグ gpu に対応するワーカー 2 台はすべてドレイン中で、")
     await store.registry.merge("w2", {"draining": False})
     assert (await why("en"))[0] == "QUEUED"
     await store.registry.merge("w2", {"state": "STOPPED_GRACEFUL"})
