@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -48,12 +49,14 @@ def is_running(pid: int) -> bool:
 
 
 def children_of(pid: int) -> dict[int, str]:
-    """Process ids and command lines."""
+    """Process ids and command lines. A child that ends meanwhile is left out."""
     found: dict[int, str] = {}
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in listing.read_text().split():
-            command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            found[int(child)] = command
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            for child in listing.read_text().split():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    found[int(child)] = command
     return found
 
 
