@@ -51,7 +51,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
     # A gateway does the same when it has started. In a process with hundreds of gateways, nothing of those
     # before it would be collected: the process grows, and asyncio searches ever more tasks after every test.
-    gc.freeze = lambda: None  # type: ignore[assignment]
+    gc.freeze = lambda: None
 
 
 # How long an example takes depends on what else the machine does.
