@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def _with_credentials(settings: Settings, folder: Path) -> Settings:
     if kept is None or any(name in settings for name in ("nats_user", "nats_password", "nats_creds_file")):
         return settings
     return settings | {"nats_user": kept.user, "nats_password": kept.password}
+
+
+def text_on_a_terminal(settings: Settings) -> Settings:
+    """The log as lines for people where people read it, unless a setting says otherwise."""
+    is_chosen = "log_format" in settings or not sys.stdout.isatty()
+    return {} if is_chosen else {"log_format": "text"}
 
 
 def write_logs(service: str, config: NatsBackendConfig) -> None:

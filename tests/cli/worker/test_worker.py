@@ -10,6 +10,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
 from pyoco_server.nats_client import PyocoNatsClient
 from tests.cli.programs import Programs, clean_environment
+from tests.cli.terminal import on_a_terminal
 from tests.conftest import NatsServer, free_port, until
 
 
@@ -30,6 +31,19 @@ async def test_run_once_handles_one_job_and_names_its_run(
         assert worker.output.splitlines()[-1] == first
         assert (await client.get_run(first))["status"] == "COMPLETED"
         assert (await client.get_run(second))["status"] == "PENDING"
+
+
+@pytest.mark.parametrize(("form", "is_text"), [("", True), ("text", True), ("json", False)])
+def test_the_log_is_text_on_a_terminal_unless_a_setting_says_otherwise(
+    programs: Programs, form: str, is_text: bool
+) -> None:
+    settings = {name: value for name, value in programs.environment.items() if name.startswith("PYOCO_")}
+    settings |= {"PYOCO_LOG_FORMAT": form} if form else {}
+    command = ("pyoco-worker", "--demo", "--run-once", "--poll-timeout", 0.1)
+    shown = on_a_terminal(*command, columns=120, rows=40, **settings)
+    assert ("INFO" in shown, shown.startswith("{")) == (True, not is_text), shown
+    piped = programs.run(*command)
+    assert piped.output.startswith("{")
 
 
 def test_run_once_without_a_job_ends_with_0(programs: Programs) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pyoco_server.cli.settings import Settings, config_of, read_settings, split_tags
+from pyoco_server.cli.settings import Settings, config_of, read_settings, split_tags, text_on_a_terminal
 from pyoco_server.cli.worker.main import DEMO_TAG, checked_worker_id, key_safe_hostname
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.logging_config import HTTP_SERVICE
@@ -73,8 +73,7 @@ def _quiet_on_a_terminal(settings: Settings) -> Settings:
     """Warnings only, as text: on a terminal the start screen must stay visible."""
     if not sys.stdout.isatty():
         return {}
-    quiet = {"log_format": "text", "log_level": "WARNING"}
-    return {name: value for name, value in quiet.items() if name not in settings}
+    return text_on_a_terminal(settings) | ({} if "log_level" in settings else {"log_level": "WARNING"})
 
 
 def _in_the_data_folder(config: NatsBackendConfig, settings: Settings) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def work(
         log_level=log_level,
         data_dir=data_dir,
     )
-    config = settings.config_near_broker(chosen)
+    config = settings.config_near_broker(chosen | settings.text_on_a_terminal(chosen))
     spec = resolver_spec(flow_resolver, demo=demo)
     if reload and run_once:
         raise WrongArguments(
