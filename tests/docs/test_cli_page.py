@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from pyoco_server.cli.client.grammar import ROWS
 from tests.docs.test_examples import BIN, blocks, up
 
 PAGE = "docs/reference/cli.md"
@@ -44,3 +45,34 @@ def test_the_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
         for line in others:
             named = line.replace("<run_id>", run_id).replace("<short_id>", run_id[:8])
             assert typed(named, tmp_path, PYOCO_SERVER=server)
+
+
+def test_runs_are_found_and_cancelled_by_filter(tmp_path: Path) -> None:
+    find, why, link, dry, cancel = section("run list --status PENDING")
+    with up(tmp_path) as port:
+        server = f"http://127.0.0.1:{port}"
+        submit = "pyoco-client submit hello --tag gpu"
+        run_id = json.loads(typed(submit, tmp_path, PYOCO_SERVER=server))["run_id"]
+        for line in (find, dry):
+            assert [run["run_id"] for run in json.loads(typed(line, tmp_path, PYOCO_SERVER=server))] == [
+                run_id
+            ]
+        whole = why.replace("<short_id>", run_id[:8])
+        assert "No live worker" in json.loads(typed(whole, tmp_path, PYOCO_SERVER=server))["summary"]
+        shown = typed(link.replace("<short_id>", run_id[:8]), tmp_path, PYOCO_SERVER=server)
+        assert shown == f"{server}/#/runs/{run_id}\n"
+        assert json.loads(typed(cancel, tmp_path, PYOCO_SERVER=server))["cancelled"] == [run_id]
+
+
+def test_completion_scripts_are_written(tmp_path: Path) -> None:
+    for line in section("completion bash"):
+        typed(line, tmp_path)
+        assert "pyoco-client" in (tmp_path / line.split()[-1]).read_text()
+
+
+def test_the_page_names_every_command() -> None:
+    page = Path(PAGE).read_text()
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")]
+    listed = {(noun.strip(" `"), verb.strip(" `")) for noun, verbs in rows for verb in verbs.split(",")}
+    assert {tuple(row.name.split()) for row in ROWS if " " in row.name} <= listed
+    assert [row.name for row in ROWS if " " not in row.name and f"`{row.name}`" not in page] == []

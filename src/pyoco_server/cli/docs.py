@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pyoco_server.cli.cli_reference import cli_reference_page
 from pyoco_server.cli.client_reference import client_reference_page
 from pyoco_server.cli.error_reference import errors_page
 from pyoco_server.config import (
@@ -84,6 +85,7 @@ def openapi_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/cli-reference.md": cli_reference_page,
     "docs/reference/client-reference.md": client_reference_page,
     "docs/reference/configuration.md": configuration_page,
     "docs/reference/errors.md": errors_page,

@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from pyoco_server.config import own_language
 from pyoco_server.errors import ConfigError, message_id_of
 from pyoco_server.printable import lines
 from pyoco_server.texts import CATALOGUES
@@ -78,7 +77,7 @@ def _from_click(wrong: Any, name: str) -> CliRefusal:
     context = getattr(wrong, "ctx", None)
     if context is None:
         return WrongArguments(wrong.format_message(), hint=f"{name} --help")
-    example = (context.command.epilog or "").removeprefix("Example: ")
+    example = (context.command.epilog or "").removeprefix("Example: ").removeprefix("Examples: ")
     return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")
 
 
@@ -92,7 +91,11 @@ def print_refusal(refusal: CliRefusal) -> int:
 
 
 def _heading(err_id: str) -> list[str]:
-    """The specification's message for the error id, in the language of the locale."""
-    catalogue = CATALOGUES[own_language() or "en"]
-    heading = catalogue.get(message_id_of(err_id) or "")
+    """The specification's message for the error id, for readers of another language than English: the
+    sentence that says what is wrong is in English only, and says more.
+    """
+    from pyoco_server.config import own_language  # pydantic: half of the start of `pyoco-client`
+
+    language = own_language() or "en"
+    heading = CATALOGUES[language].get(message_id_of(err_id) or "") if language != "en" else None
     return [heading] if heading else []

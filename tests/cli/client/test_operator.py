@@ -118,7 +118,7 @@ def test_a_wheel_file_that_cannot_be_read_is_a_wrong_argument(client: Client, tm
         refused = client.run("wheel-upload", *arguments)
         assert refused.ended() == 1
         assert "ERR-PYOCO-0018" in refused.errors
-        assert "pyoco-client wheel-upload --wheel-file" in refused.errors
+        assert "pyoco-client wheel upload dist/demo" in refused.errors
 
 
 def test_dead_letters_are_listed_shown_and_redriven(client: Client) -> None:

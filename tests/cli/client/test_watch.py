@@ -150,5 +150,5 @@ def test_wrong_arguments_end_with_1_and_an_example(programs: Programs, arguments
 
 
 def test_help_lists_every_command(programs: Programs) -> None:
-    said = programs.run("pyoco-client", "--help").output
-    assert [name for name in ("watch", "list-vnext", "result", "retry") if name not in said] == []
+    said = programs.run("pyoco-client", "run", "--help").output
+    assert [name for name in ("watch", "pages", "result", "retry") if name not in said] == []

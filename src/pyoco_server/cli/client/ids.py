@@ -30,7 +30,7 @@ def only_id(argument: str | None, option: str | None, example: str, noun: str = 
 
 
 def only_run_id(argument: str | None, option: str | None, command: str) -> str:
-    return only_id(argument, option, f"{command} --run-id RUN_ID")
+    return only_id(argument, option, f"run {command} RUN_ID")
 
 
 def whole_run_id(client: PyocoHttpClient, given: str) -> str:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pyoco_server.cli.client.output import COLOURS
+from pyoco_server.cli.client.tables import COLOURS
 from pyoco_server.printable import one_line
 
 TASKS_SHOWN_MAX = 30

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pyoco_server.cli.client.connection import chosen_connection
-from pyoco_server.cli.client.output import OutputForm, show_json, show_run
+from pyoco_server.cli.client.output import OutputForm, is_json, show_outcome, show_run
+from pyoco_server.cli.client.place import place_of
 from pyoco_server.cli.entry import WrongArguments
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ RunIdArgument = Annotated[
 ]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
 OutputOption = Annotated[
-    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+    OutputForm | None,
+    typer.Option(help="json, or text (also: table) for people. [default: text on a terminal, else json]"),
 ]
 RecordsOption = Annotated[
     bool, typer.Option("--records", help="Include inputs, outputs and errors of tasks.")
@@ -33,7 +35,7 @@ StatusOption = Annotated[
     str | None, typer.Option(help="PENDING, RUNNING, CANCELLING, COMPLETED, FAILED or CANCELLED.")
 ]
 FlowOption = Annotated[str | None, typer.Option(help="Only runs of this flow.")]
-TagOption = Annotated[str | None, typer.Option(help="Only runs with this tag.")]
+TagOption = Annotated[str | None, typer.Option(help="Only runs with this routing tag.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")]
 RoutingTagOption = Annotated[
     str | None, typer.Option(help="Routing tag: which workers may run it. [default: default]")
@@ -46,6 +48,14 @@ WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until it has ende
 WaitTimeoutOption = Annotated[
     float | None, typer.Option(min=0, help="With --wait: give up after this many seconds. [default: never]")
 ]
+
+
+class Waits(NamedTuple):
+    """The options of a command that starts a run and may wait for its end."""
+
+    wait: bool = False
+    timeout_sec: float | None = None
+    output: OutputForm | None = None
 
 
 def connect(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
@@ -79,19 +89,24 @@ def read_workflow(path: Path, example: str) -> bytes:
 
 
 def show_accepted(
-    client: PyocoHttpClient, accepted: dict[str, Any], wait: bool, timeout_sec: float | None
+    ctx: typer.Context,
+    client: PyocoHttpClient,
+    accepted: dict[str, Any],
+    sentence: str,
+    waits: Waits,
 ) -> None:
-    """Show what was accepted. With `wait`: how the run ended, also as the exit code."""
-    if not wait:
-        return show_json(accepted)
-    run_id = accepted["run_id"]
-    if sys.stdout.isatty() and timeout_sec is None:
+    """Show what was accepted. With `--wait`: how the run ended, also as the exit code."""
+    run_id, output = accepted["run_id"], waits.output
+    if not waits.wait:
+        return show_outcome(accepted, place_of(ctx).after_submission(run_id, sentence), output)
+    if sys.stdout.isatty() and not is_json(output) and waits.timeout_sec is None:
         from pyoco_server.cli.client.live_view import watch_live
 
         status = watch_live(client.follow_run(run_id, include_records=True))
+        sys.stdout.write(f"{place_of(ctx).link('runs', run_id)}\n")
     else:
-        ended = wait_for_run(client, run_id, timeout_sec)
-        show_run(ended)
+        ended = wait_for_run(client, run_id, waits.timeout_sec)
+        show_run(ended, output, link=place_of(ctx).link("runs", run_id))
         status = ended["status"]
     raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 

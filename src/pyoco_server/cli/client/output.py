@@ -1,142 +1,138 @@
-"""How `pyoco-client` shows answers: JSON as the gateway sent it for programs, tables for people."""
+"""The two forms of what `pyoco-client` prints: JSON as the gateway sent it for programs, text for people.
+
+Text is for a terminal, JSON for pipes and files, unless `--output` says otherwise. `tables` owns the layout.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyoco_server.cli.client.tables import (
+    Column,
+    at,
+    id_of,
+    print_facts,
+    print_table,
+    text,
+    whole_instant,
+    words_of,
+)
 from pyoco_server.printable import json_text, lines
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 JSONDict = dict[str, Any]
 
-COLOURS = {
-    "COMPLETED": "green",
-    "SUCCEEDED": "green",
-    "FAILED": "red",
-    "CANCELLED": "yellow",
-    "CANCELLING": "yellow",
-    "RUNNING": "cyan",
+RUN_FACTS: Mapping[str, str] = {
+    "run_id": "Run",
+    "flow_name": "Flow",
+    "status": "Status",
+    "tag": "Tag",
+    "worker_id": "Worker",
+    "retry_of": "Retry of",
+    "waiting_for": "Waits for",
+    "error": "Error",
+    "submitted_at": "Submitted",
+    "start_time": "Started",
+    "end_time": "Ended",
 }
-FACTS = (
-    *("run_id", "flow_name", "status", "tag", "worker_id", "error"),
-    *("submitted_at", "start_time", "end_time"),
+INSTANTS = ("submitted_at", "start_time", "end_time")
+
+
+def run_status(run: Mapping[str, object]) -> str:
+    """With the reason why a run stands still: it waits for an answer or an instant."""
+    return f"{run.get('status')}, waiting" if run.get("waiting_for") else words_of(run.get("status"))
+
+
+RUNS = (
+    Column("RUN", id_of("run_id")),
+    Column("FLOW", text("flow_name"), is_cut=True),
+    Column("STATUS", run_status),
+    Column("TAG", text("tag"), rank=2, is_cut=True),
+    Column("CHANGED", at("updated_at")),
+    Column("WORKER", text("worker_id"), rank=3, is_cut=True),
+    Column("ERROR", text("error"), rank=1, is_cut=True),
 )
-RUNS = ("run_id", "flow_name", "tag", "status", "updated_at", "worker_id")
-INSTANTS = frozenset(
-    {
-        *("submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at", "last_seen_at"),
-        *("modified", "occurred_at", "timestamp", "next_at", "last_at", "since", "deadline_at"),
-    }
+TASKS = (Column("TASK", text("task"), is_cut=True), Column("STATE", text("state")))
+RECORDS = (
+    *TASKS,
+    Column("TOOK", lambda task: _took(task.get("duration_ms"))),
+    Column("OUTPUT", text("output"), rank=2, is_cut=True),
+    Column("ERROR", text("error"), rank=1, is_cut=True),
 )
-NEVER_FOLDED = INSTANTS | {"run_id", "schedule_id", "status", "state"}
-FILE_COLUMNS = 240
 
 
 class OutputForm(StrEnum):
     JSON = "json"
-    TABLE = "table"
+    TEXT = "text"
+    TABLE = "table"  # the same as text
+
+
+def is_json(output: OutputForm | None) -> bool:
+    return not sys.stdout.isatty() if output is None else output is OutputForm.JSON
 
 
 def show_json(answer: object) -> None:
     sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
-def show_run(run: JSONDict, output: OutputForm | None = None) -> None:
-    if _is_json(output):
+def show_run(run: JSONDict, output: OutputForm | None = None, *, link: str = "") -> None:
+    if is_json(output):
         return show_json(run)
-    _print(_facts(run))
+    facts = {
+        label: whole_instant(run[name]) if name in INSTANTS else words_of(run[name])
+        for name, label in RUN_FACTS.items()
+        if run.get(name) is not None
+    }
+    facts |= {"Dashboard": link} if link else {}
+    if facts:
+        print_facts(facts)
     if run.get("tasks"):
-        _print(_tasks(run))
+        if facts:
+            sys.stdout.write("\n")
+        _print_tasks(run)
     return None
 
 
 def show_outcome(answer: object, sentences: Iterable[str], output: OutputForm | None = None) -> None:
     """What a command has done: JSON for programs, sentences for people."""
-    if _is_json(output):
+    if is_json(output):
         return show_json(answer)
     sys.stdout.write(lines("\n".join(sentences)) + "\n")
     return None
 
 
 def show_items(
-    items: list[JSONDict], columns: Iterable[str], output: OutputForm | None, *, empty: str = ""
+    items: Sequence[JSONDict], columns: Sequence[Column], output: OutputForm | None, *, empty: str
 ) -> None:
     """`empty`: what people read instead of a table without rows."""
-    if _is_json(output):
+    if is_json(output):
         return show_json(items)
-    if empty and not items:
-        return show_outcome(items, [empty], OutputForm.TABLE)
-    _print(_table(columns, items))
-    return None
+    if not items:
+        return show_outcome(items, [empty], OutputForm.TEXT)
+    return print_table(columns, items)
 
 
-def show_page(page: JSONDict, columns: Iterable[str], output: OutputForm | None) -> None:
-    """A page of a list; as a table with the cursor of the next page below it."""
-    if _is_json(output):
+def show_page(
+    page: JSONDict, columns: Sequence[Column], output: OutputForm | None, *, empty: str, further: str
+) -> None:
+    """A page of a list. `further`: the command for the next page, without the cursor."""
+    if is_json(output):
         return show_json(page)
-    _print(_table(columns, page["items"]))
+    show_items(page["items"], columns, OutputForm.TEXT, empty=empty)
     if page["next_cursor"]:
+        sys.stdout.write(f"\nFor the next page: {further} --cursor CURSOR, with\n")
         sys.stdout.write(f"next_cursor: {page['next_cursor']}\n")
     return None
 
 
-def _is_json(output: OutputForm | None) -> bool:
-    return not sys.stdout.isatty() if output is None else output is OutputForm.JSON
-
-
-def _facts(run: JSONDict) -> Table:
-    rows = [{"": name, " ": _cell(name, run.get(name))} for name in FACTS if run.get(name) is not None]
-    return _table(("", " "), rows, header=False)
-
-
-def _tasks(run: JSONDict) -> Table:
+def _print_tasks(run: JSONDict) -> None:
     records = run.get("task_records") or {}
-    rows = [
-        {"task": name, "state": _cell("state", state)} | records.get(name, {}) | {"state": state}
-        for name, state in run["tasks"].items()
-    ]
-    columns = ("task", "state") + (("duration_ms", "output", "error") if records else ())
-    return _table(columns, rows)
+    rows = [{**records.get(name, {}), "task": name, "state": state} for name, state in run["tasks"].items()]
+    print_table(RECORDS if records else TASKS, rows)
 
 
-def _table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, header: bool = True) -> Table:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    columns = tuple(columns)
-    table = Table(box=SIMPLE, show_header=header, header_style="bold")
-    for name in columns:
-        table.add_column(name, overflow="fold", no_wrap=name in NEVER_FOLDED)
-    for row in rows:
-        table.add_row(*(_styled(_cell(name, row.get(name))) for name in columns))
-    return table
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if name in INSTANTS and isinstance(value, int | float):
-        return datetime.fromtimestamp(value).strftime("%m-%d %H:%M:%S")
-    if isinstance(value, float):
-        return f"{value:.1f}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _styled(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(lines(text), style=COLOURS.get(text, ""))
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
-    # In a file no column is folded: a file has no edge.
-    Console(width=None if sys.stdout.isatty() else FILE_COLUMNS).print(table)
+def _took(milliseconds: object) -> str:
+    return f"{milliseconds / 1000:.3f} s" if isinstance(milliseconds, int | float) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib.util import find_spec
 
 import typer
@@ -12,18 +11,17 @@ from pyoco_server.cli.entry import CliRefusal
 
 INSTALL = "pip install 'pyoco-server[mcp]'"
 
-app = typer.Typer(rich_markup_mode=None)
 
-
-@app.command("mcp", epilog="Example: PYOCO_API_KEY=... pyoco-client mcp")
 def mcp(ctx: typer.Context) -> None:
-    """Serve the gateway's runs as tools for AI assistants (MCP), over stdin and stdout.
+    """Serve runs as tools for AI assistants (MCP), over stdin and stdout.
 
     An assistant starts this command. It uses the address and the key of the other commands, so it may do
     what the scopes of that key allow.
     """
     if find_spec("mcp") is None:
         raise CliRefusal("The package 'mcp' is not installed.", hint=INSTALL)
+    import asyncio
+
     from pyoco_server.cli.mcp.server import serve_stdio
 
     asyncio.run(serve_stdio(chosen_connection(ctx.obj)))

@@ -1,27 +1,20 @@
-"""`pyoco-client logs`: the output of a run, also while it runs."""
+"""`run logs`: the output of a run, also while it runs."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
-import time
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from pyoco_server.cli.client.ids import only_run_id, whole_run_id
+from pyoco_server.cli.client.instants import instant_of
 from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect
-from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import coloured_line, json_text
 
-EXAMPLE = "pyoco-client logs -f RUN_ID --task train --since 10m --grep loss"
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_AGO = re.compile(r"(\d+)([smhd])")
-
-app = typer.Typer(rich_markup_mode=None)
+EXAMPLE = "pyoco-client run logs -f RUN_ID --task train --since 10m --grep loss"
 
 
 class ShownLog(StrEnum):
@@ -29,7 +22,6 @@ class ShownLog(StrEnum):
     JSON = "json"
 
 
-@app.command(epilog=f"Example: {EXAMPLE}")
 def logs(
     ctx: typer.Context,
     run: RunIdArgument = None,
@@ -50,7 +42,7 @@ def logs(
 ) -> None:
     """Show what a run printed, line by line."""
     wanted = only_run_id(run, run_id, "logs")
-    sought: dict[str, Any] = {"task": task, "since": _instant(since), "q": grep, "regex": regex}
+    sought: dict[str, Any] = {"task": task, "since": instant_of(since, EXAMPLE), "q": grep, "regex": regex}
     with connect(ctx) as client:
         read = client.follow_logs if follow else client.logs
         whole = whole_run_id(client, wanted)
@@ -77,21 +69,3 @@ def _show_progress(line: int, lines: int) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"searched up to line {line} of {lines}, continuing\n")
         sys.stderr.flush()
-
-
-def _instant(since: str | None) -> float | None:
-    """In unix seconds."""
-    if since is None:
-        return None
-    if ago := _AGO.fullmatch(since):
-        return time.time() - int(ago.group(1)) * UNITS[ago.group(2)]
-    try:
-        return float(since)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(since).astimezone().timestamp()
-    except ValueError:
-        raise WrongArguments(
-            "--since is 30s, 10m, 2h, 1d, or an instant like 2026-02-18T12:00:00Z.", hint=EXAMPLE
-        ) from None

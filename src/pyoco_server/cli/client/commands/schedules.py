@@ -1,4 +1,4 @@
-"""`pyoco-client schedule`: runs that start by time. Upstream's command names work too, unlisted."""
+"""`schedule add`, `list`, `runs`, `run` and `delete`: runs that start by time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.ids import only_id, whole_schedule_id
+from pyoco_server.cli.client.ids import only_id, short_id, whole_schedule_id
 from pyoco_server.cli.client.options import (
     LimitOption,
     OutputOption,
@@ -16,27 +16,24 @@ from pyoco_server.cli.client.options import (
     connect,
     read_workflow,
 )
-from pyoco_server.cli.client.output import RUNS, show_items, show_json
+from pyoco_server.cli.client.output import RUNS, show_items, show_outcome
 from pyoco_server.cli.client.params import merged_params
+from pyoco_server.cli.client.place import place_of
+from pyoco_server.cli.client.tables import Column, Item, at, id_of, text, whole_instant, words_of
 from pyoco_server.cli.entry import WrongArguments
 
 ADD_EXAMPLE = (
-    "pyoco-client schedule add --flow-name nightly --param day=yesterday "
-    "--cron '30 2 * * *' --timezone Asia/Tokyo"
+    "pyoco-client schedule add nightly --param day=yesterday --cron '30 2 * * *' --timezone Asia/Tokyo"
 )
+RUNS_EXAMPLE = "pyoco-client schedule runs SCHEDULE_ID --limit 10"
+RUN_EXAMPLE = "pyoco-client schedule run SCHEDULE_ID"
+DELETE_EXAMPLE = "pyoco-client schedule delete SCHEDULE_ID"
 YAML_NAME = "main"
-COLUMNS = ("schedule_id", "flow_name", "tag", "schedule_type", "status", "next_at", "last_at", "last_run_id")
 
 IdArgument = Annotated[str | None, typer.Argument(metavar="[SCHEDULE_ID]", help="The schedule's id.")]
 IdOption = Annotated[str | None, typer.Option("--schedule-id", help="The schedule's id, as an option.")]
 
-app = typer.Typer(rich_markup_mode=None)
-group = typer.Typer(rich_markup_mode=None, epilog=f"Example: {ADD_EXAMPLE}")
-app.add_typer(group, name="schedule", help="Start runs by time: once, at intervals, or by cron.")
 
-
-@app.command("schedule-yaml", hidden=True)
-@group.command(epilog=f"Example: {ADD_EXAMPLE}")
 def add(
     ctx: typer.Context,
     flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="Name of the flow.")] = None,
@@ -64,6 +61,7 @@ def add(
     ] = None,
     cron: Annotated[str | None, typer.Option(help="Minute, hour, day of month, month, day of week.")] = None,
     timezone: Annotated[str | None, typer.Option(help="With --cron: its time zone. [default: UTC]")] = None,
+    output: OutputOption = None,
 ) -> None:
     """Create a schedule: --run-at, --interval-seconds or --cron says when it starts runs."""
     when: dict[str, Any] = {
@@ -84,29 +82,52 @@ def add(
         else:
             workflow = read_workflow(workflow_file, ADD_EXAMPLE)
             made = client.create_yaml_schedule(workflow, flow_name=flow_name or YAML_NAME, tag=tag, **when)
-    show_json(made)
+    words = [
+        f"Schedule {made['schedule_id']} starts flow {made['flow_name']} {timing(made)}.",
+        f"  Next run   {whole_instant(made['next_at'])}",
+        f"  Delete     {place_of(ctx).command('schedule delete ' + short_id(made['schedule_id']))}",
+        f"  Dashboard  {place_of(ctx).link('schedules')}",
+    ]
+    show_outcome(made, words, output)
 
 
-@app.command("schedule-delete", hidden=True)
-@group.command(epilog="Example: pyoco-client schedule delete SCHEDULE_ID")
-def delete(ctx: typer.Context, schedule: IdArgument = None, schedule_id: IdOption = None) -> None:
+def run(
+    ctx: typer.Context,
+    schedule: IdArgument = None,
+    schedule_id: IdOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Start one more run of a schedule, now. Its next instants stay as they are."""
+    wanted = _only_schedule_id(schedule, schedule_id, "run")
+    with connect(ctx) as client:
+        wanted = whole_schedule_id(client, wanted)
+        started = client.run_schedule(wanted)
+    run_id = str(started["run_id"])
+    sentence = f"Run {run_id} of schedule {short_id(wanted)} was submitted."
+    show_outcome(started, place_of(ctx).after_submission(run_id, sentence), output)
+
+
+def delete(
+    ctx: typer.Context,
+    schedule: IdArgument = None,
+    schedule_id: IdOption = None,
+    output: OutputOption = None,
+) -> None:
     """Delete a schedule. Runs that it has started go on."""
     wanted = _only_schedule_id(schedule, schedule_id, "delete")
     with connect(ctx) as client:
-        show_json(client.delete_schedule(whole_schedule_id(client, wanted)))
+        answer = client.delete_schedule(whole_schedule_id(client, wanted))
+    show_outcome(answer, [f"Schedule {answer['schedule_id']} was deleted. It starts no more runs."], output)
 
 
-@app.command("schedules", hidden=True)
-@group.command("list", epilog="Example: pyoco-client schedule list --output table")
 def list_(ctx: typer.Context, output: OutputOption = None) -> None:
     """List schedules, the latest first."""
     with connect(ctx) as client:
         found = client.list_schedules()
-    show_items(found, COLUMNS, output)
+    empty = f"No schedules. Create one: {place_of(ctx).command('schedule add FLOW --cron …')}"
+    show_items(found, COLUMNS, output, empty=empty)
 
 
-@app.command("schedule-runs", hidden=True)
-@group.command(epilog="Example: pyoco-client schedule runs SCHEDULE_ID --limit 10")
 def runs(
     ctx: typer.Context,
     schedule: IdArgument = None,
@@ -120,7 +141,39 @@ def runs(
     with connect(ctx) as client:
         wanted = whole_schedule_id(client, wanted)
         found = client.list_schedule_runs(wanted, include_records=records, limit=limit)
-    show_items(found, RUNS, output)
+    show_items(found, RUNS, output, empty="The schedule has started no runs yet.")
+
+
+def timing(item: Item) -> str:
+    """When it starts runs, in words; a cron expression as it was given."""
+    match item:
+        case {"cron": str(cron)}:
+            return f"at {cron} ({item.get('timezone') or 'UTC'})"
+        case {"interval_seconds": int() | float() as seconds}:
+            return f"every {_period(seconds)}"
+        case {"run_at": int() | float() as instant}:
+            return f"once at {whole_instant(instant)}"
+    return words_of(item.get("schedule_type"))
+
+
+def _period(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
+COLUMNS = (
+    Column("SCHEDULE", id_of("schedule_id")),
+    Column("FLOW", text("flow_name"), is_cut=True),
+    Column("WHEN", timing),
+    Column("STATUS", text("status"), rank=3),
+    Column("TAG", text("tag"), rank=2, is_cut=True),
+    Column("NEXT", at("next_at")),
+    Column("LAST", at("last_at"), rank=1),
+    Column("LAST RUN", id_of("last_run_id"), rank=4),
+    Column("ERROR", text("last_error"), rank=1, is_cut=True),
+)
 
 
 def _check_flow(workflow_file: Path | None, flow_name: str | None, param: list[str] | None) -> None:

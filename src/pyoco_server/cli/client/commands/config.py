@@ -12,7 +12,6 @@ import typer
 from pyoco_server.cli.client.options import OutputOption
 from pyoco_server.cli.client.output import show_items, show_outcome
 from pyoco_server.cli.client.profiles import (
-    LIST_EXAMPLE,
     SET_EXAMPLE,
     Profile,
     Profiles,
@@ -21,17 +20,19 @@ from pyoco_server.cli.client.profiles import (
     read_profiles,
     write_profiles,
 )
+from pyoco_server.cli.client.tables import Column, text
 from pyoco_server.cli.entry import WrongArguments
 
 KEY_CHARS_MAX = 8_192
 USE_EXAMPLE = "pyoco-client config use prod"
-COLUMNS = ("name", "server", "has_key", "current")
+COLUMNS = (
+    Column("PROFILE", text("name")),
+    Column("SERVER", text("server"), is_cut=True),
+    Column("KEY", text("has_key")),
+    Column("CURRENT", text("current")),
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.")]
-
-app = typer.Typer(rich_markup_mode=None)
-group = typer.Typer(rich_markup_mode=None, epilog=f"Example: {SET_EXAMPLE}")
-app.add_typer(group, name="config", help="Keep addresses and keys of gateways as profiles.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,6 @@ class KeySource:
     is_removed: bool
 
 
-@group.command("set", epilog=f"Example: {SET_EXAMPLE} --key-file key.txt")
 def set_(
     name: NameArgument,
     server: Annotated[
@@ -73,7 +73,6 @@ def set_(
     show_outcome(answer, words, output)
 
 
-@group.command("list", epilog=f"Example: {LIST_EXAMPLE}")
 def list_(output: OutputOption = None) -> None:
     """List the profiles. Keys are not shown."""
     stored = read_profiles()
@@ -89,7 +88,6 @@ def list_(output: OutputOption = None) -> None:
     show_items(items, COLUMNS, output, empty=f"No profiles. Create one: {SET_EXAMPLE}")
 
 
-@group.command("use", epilog=f"Example: {USE_EXAMPLE}")
 def use(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the profile.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Use no profile.")] = False,
@@ -106,7 +104,6 @@ def use(
     show_outcome({"current": name}, [words], output)
 
 
-@group.command("remove", epilog="Example: pyoco-client config remove prod")
 def remove(name: NameArgument, output: OutputOption = None) -> None:
     """Remove a profile with its key."""
     stored = read_profiles()
@@ -115,7 +112,6 @@ def remove(name: NameArgument, output: OutputOption = None) -> None:
     show_outcome({"name": name, "removed": True}, [f"Profile {name} was removed."], output)
 
 
-@group.command("path", epilog="Example: pyoco-client config path")
 def path() -> None:
     """Print the path of the file with the profiles."""
     sys.stdout.write(f"{profiles_file()}\n")

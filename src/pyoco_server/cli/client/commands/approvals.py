@@ -1,4 +1,4 @@
-"""`pyoco-client approvals`, `approve` and `reject`: the tasks that wait for an answer, and the answer."""
+"""`approval list`, `approve` and `reject`: the tasks that wait for an answer, and the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.ids import only_id, whole_run_id
+from pyoco_server.cli.client.ids import only_id, short_id, whole_run_id
 from pyoco_server.cli.client.options import (
     CursorOption,
     LimitOption,
@@ -16,13 +16,15 @@ from pyoco_server.cli.client.options import (
     RunIdOption,
     connect,
 )
-from pyoco_server.cli.client.output import show_json, show_page
+from pyoco_server.cli.client.output import OutputForm, show_outcome, show_page
 from pyoco_server.cli.client.params import refuse_constant
+from pyoco_server.cli.client.place import place_of
+from pyoco_server.cli.client.tables import Column, Item, at, id_of, text, words_of
 from pyoco_server.cli.entry import WrongArguments
 
-APPROVE_EXAMPLE = """pyoco-client approve --run-id RUN_ID --task release --payload '{"version": 2}'"""
-REJECT_EXAMPLE = "pyoco-client reject --run-id RUN_ID --task release --comment 'not on a Friday'"
-COLUMNS = ("run_id", "task", "wait_key", "flow_name", "tag", "since", "deadline_at", "prompt")
+LIST_EXAMPLE = "pyoco-client approval list --limit 20"
+APPROVE_EXAMPLE = """pyoco-client approval approve RUN_ID release --payload '{"version": 2}'"""
+REJECT_EXAMPLE = "pyoco-client approval reject RUN_ID release --comment 'not on a Friday'"
 
 TaskArgument = Annotated[
     str | None, typer.Argument(metavar="[TASK]", help="The task that waits, like release or review[2].")
@@ -34,10 +36,7 @@ PayloadOption = Annotated[
 ]
 CommentOption = Annotated[str | None, typer.Option(help="A comment that is stored with the answer.")]
 
-app = typer.Typer(rich_markup_mode=None)
 
-
-@app.command(epilog="Example: pyoco-client approvals --limit 20")
 def approvals(
     ctx: typer.Context,
     limit: LimitOption = None,
@@ -47,10 +46,10 @@ def approvals(
     """List the tasks that wait for an answer, the longest waiting first."""
     with connect(ctx) as client:
         page = client.list_approvals(limit=limit, cursor=cursor)
-    show_page(page, COLUMNS, output)
+    further = place_of(ctx).command("approval list")
+    show_page(page, COLUMNS, output, empty="No task waits for an answer.", further=further)
 
 
-@app.command(epilog=f"Example: {APPROVE_EXAMPLE}")
 def approve(
     ctx: typer.Context,
     run: RunIdArgument = None,
@@ -60,24 +59,19 @@ def approve(
     wait_key: KeyOption = None,
     payload: PayloadOption = None,
     comment: CommentOption = None,
+    output: OutputOption = None,
 ) -> None:
-    """Approve a task that waits: it succeeds with the payload, and the run goes on."""
+    """Approve a task that waits: it succeeds with the payload, and the run continues."""
     wanted, named = _wanted(run, run_id, waiting, task, APPROVE_EXAMPLE)
     answer = _payload(payload)
     with connect(ctx) as client:
-        show_json(
-            client.resume_task(
-                whole_run_id(client, wanted),
-                named,
-                wait_key=wait_key,
-                payload=answer,
-                decision="approve",
-                comment=comment,
-            )
+        whole = whole_run_id(client, wanted)
+        accepted = client.resume_task(
+            whole, named, wait_key=wait_key, payload=answer, decision="approve", comment=comment
         )
+    _show_answered(ctx, accepted, whole, f"Task {named} was approved, and the run continues.", output)
 
 
-@app.command(epilog=f"Example: {REJECT_EXAMPLE}")
 def reject(
     ctx: typer.Context,
     run: RunIdArgument = None,
@@ -86,12 +80,48 @@ def reject(
     task: TaskOption = None,
     wait_key: KeyOption = None,
     comment: CommentOption = None,
+    output: OutputOption = None,
 ) -> None:
     """Reject a task that waits: it fails, with the comment as its error."""
     wanted, named = _wanted(run, run_id, waiting, task, REJECT_EXAMPLE)
     with connect(ctx) as client:
         whole = whole_run_id(client, wanted)
-        show_json(client.resume_task(whole, named, wait_key=wait_key, decision="reject", comment=comment))
+        accepted = client.resume_task(whole, named, wait_key=wait_key, decision="reject", comment=comment)
+    _show_answered(ctx, accepted, whole, f"Task {named} was rejected, and fails.", output)
+
+
+def _show_answered(
+    ctx: typer.Context, accepted: dict[str, Any], run_id: str, sentence: str, output: OutputForm | None
+) -> None:
+    place = place_of(ctx)
+    words = [sentence, f"  Follow     {place.command(f'run watch {short_id(run_id)}')}"]
+    show_outcome(accepted, [*words, f"  Dashboard  {place.link('runs', run_id)}"], output)
+
+
+def _question(item: Item) -> str:
+    """What the flow asks. Other prompts are shown whole."""
+    match item.get("prompt"):
+        case {"question": str(question)}:
+            return question
+        case other:
+            return words_of(other)
+
+
+def _key(item: Item) -> str:
+    """Only a key that must be named."""
+    return "" if item.get("wait_key") == item.get("task") else words_of(item.get("wait_key"))
+
+
+COLUMNS = (
+    Column("RUN", id_of("run_id")),
+    Column("TASK", text("task"), is_cut=True),
+    Column("KEY", _key, rank=1),
+    Column("QUESTION", _question, is_cut=True),
+    Column("FLOW", text("flow_name"), rank=2, is_cut=True),
+    Column("TAG", text("tag"), rank=4, is_cut=True),
+    Column("SINCE", at("since")),
+    Column("DEADLINE", at("deadline_at"), rank=3),
+)
 
 
 def _wanted(
@@ -104,11 +134,11 @@ def _wanted(
     return only_id(run, run_id, command), only_id(waiting, task, command, "task")
 
 
-def _payload(text: str | None) -> Any:
-    if text is None:
+def _payload(given: str | None) -> Any:
+    if given is None:
         return None
     try:
-        return json.loads(text, parse_constant=refuse_constant)
+        return json.loads(given, parse_constant=refuse_constant)
     except ValueError as error:
         message = f"--payload is not JSON: {error}. A text needs quotes of its own."
         raise WrongArguments(message, hint=APPROVE_EXAMPLE) from error

@@ -1,0 +1,1 @@
+"""What the commands of `pyoco-client` do, one file per noun. `grammar` gives them their names."""
