@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast pictures chromium check types lint format tidy bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
+.PHONY: help up test test-fast pictures chromium check static-check format bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
 
 # The dashboard is built if Node is installed, and again only if one of these files has changed.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -49,7 +49,7 @@ up: $(READY) dashboard  ## start a broker, a gateway and a worker with demo flow
 # More processes than cores: many tests wait for other processes, the end of a lease or a broker that is away.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(3 + (os.cpu_count() or 1))")
 
-test: check dashboard-check chromium  ## run all checks and all tests
+test: static-check dashboard-check chromium  ## run all checks and all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)
 
 # Tests that start no other process: the core, the engine, parsers and pure functions.
@@ -74,12 +74,15 @@ chromium:  ## install a browser for the tests (Debian, as root)
 	    >/dev/null 2>&1 || echo "chromium-headless-shell could not be installed: the tests use chromium, which is slower" >&2; \
 	fi
 
-check: $(READY) dashboard-lint  ## check lint, format, types, layers and tidiness
+check: static-check  ## check lint, format, types, layers and tidiness
+	$(BIN)/python -m pytest -q tests/tidy
+
+# Without tests/tidy, which `make test` runs with the other tests.
+static-check: $(READY) dashboard-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/tidy
 
 format: $(READY)  ## format the code as `make check` requires it
 	$(BIN)/ruff check --fix .

@@ -71,6 +71,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = arrange(slow, [item for item in items if item not in slow], processes)
 
 
+# The broker makes and removes thousands of streams: with this it looks for garbage a quarter as often.
+COLLECT_SELDOM = {"GOGC": "400"}
+
+
 class NatsServer:
     """A nats-server for tests that can be killed and restarted with the same port and data."""
 
@@ -85,7 +89,7 @@ class NatsServer:
     def start(self) -> None:
         command = [str(find_nats_server()), "-a", "127.0.0.1", "-p", str(self.port), "-js"]
         command += ["-sd", str(self._folder), "-l", str(self._folder / "log")]
-        self._process = subprocess.Popen(command)
+        self._process = subprocess.Popen(command, env=os.environ | COLLECT_SELDOM)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
