@@ -359,7 +359,9 @@ async def test_a_last_message_that_is_gone_does_not_block_lists(store: Store, re
     gone = await begun(store, at=START + 1)
     await read_model.catch_up()
     late = ReadModel(store.client, store.jetstream, store.config)
-    await committed(store, await over(store, gone), RunErased(at=START + 60))
+    erased = await committed(store, await over(store, gone), RunErased(at=START + 60))
+    await read_model.catch_up()
+    assert read_model.feed.position == erased.log_seq
     await purge_log(store, gone.run.run_id)
     await late.start()
     assert await listed(late) == [stays.run.run_id]

@@ -60,10 +60,10 @@ def fold_listed(run: Run | None, events: Sequence[e.Event]) -> Run | None:
 
     Nearly all events are of tasks. Of a run without waits and without deadlines they only set `updated_at`.
     """
-    if any(isinstance(event, e.TaskWaiting) for event in events):
-        return fold_unmeasured(run, events)  # whether a task waits depends on its other events
-    touched_at = 0.0
+    before, touched_at = run, 0.0
     for event in events:
+        if type(event) is e.TaskWaiting:
+            return fold_unmeasured(before, events)  # whether a task waits depends on its other events
         if run is None or not _only_touches(run, event):
             run = fold_unmeasured(run, (event,))
         elif not run.is_terminal and not run.gone:

@@ -101,9 +101,10 @@ class RunTally:
         """A run that waits is counted as RUNNING, and as WAITING besides."""
         if status == WAITING:
             self._count(tenant, RunStatus.RUNNING.value, more)
-        if status is not None:
-            self._all[status] += more
-            self._by_tenant.setdefault(tenant, Counter())[status] += more
+        if status is None:
+            return
+        self._all[status] += more
+        _sums_of(self._by_tenant, tenant)[status] += more
 
     def _count_minute(self, tenant: str, what: str, at: float) -> None:
         minute = int(at // MINUTE_SEC)
@@ -114,7 +115,7 @@ class RunTally:
                 return
             sums = self._minutes[minute] = {}
             self._forget_before(max(newest, minute) - MINUTES_KEPT + 1)
-        sums.setdefault(tenant, Counter())[what] += 1
+        _sums_of(sums, tenant)[what] += 1
 
     def _forget_before(self, minute: int) -> None:
         for old in [at for at in self._minutes if at < minute]:
@@ -173,7 +174,7 @@ class DayTally:
             for old in [known for known in self._days if abs(known - today) > 1]:
                 del self._days[old]
         if abs(day - today) <= 1:
-            sums = self._days.setdefault(day, {}).setdefault(tenant, Counter())
+            sums = _sums_of(self._days.setdefault(day, {}), tenant)
             # A run with an instant far ahead of this clock was not counted when it came.
             sums[status] = max(0, sums[status] + more)
 
@@ -188,6 +189,14 @@ class DayTally:
         hour = found.replace(minute=0, second=0, microsecond=0).timestamp()
         self._looked_up = (hour, hour + 3600.0, found.toordinal())
         return found.toordinal()
+
+
+def _sums_of(sums: Sums, tenant: str) -> Counter[str]:
+    """Those of a tenant. Called for every commit, so it makes no Counter in vain."""
+    found = sums.get(tenant)
+    if found is None:
+        found = sums[tenant] = Counter()
+    return found
 
 
 def since() -> float:

@@ -43,6 +43,7 @@ COUNTED_MAX = 1_000
 
 _PUT = "INSERT OR REPLACE INTO begun VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_TAG = "INSERT OR REPLACE INTO job_tags VALUES (?, ?, ?, ?, ?)"
+_KNOWN = "SELECT * FROM begun WHERE run_id IN (SELECT value FROM json_each(?))"
 _DROP = "DELETE FROM begun WHERE run_id = ?"
 _DROP_TAG = "DELETE FROM job_tags WHERE tag = ? AND created = ? AND run_id = ?"
 
@@ -82,38 +83,43 @@ class TagTable:
         self._db = db
 
     def write(self, rows: Iterable[SubmittedRun], gone: Iterable[str]) -> None:
-        for row in rows:
-            self._put(row)
-        for run_id in gone:
-            known = self._known(run_id)
-            if known is not None:
-                self._db.execute(_DROP, (run_id,))
-                self._untag(known, known.tags)
+        wanted = {row.run_id: row for row in rows}
+        known = self._known(wanted)
+        changed = [row for row in wanted.values() if known.get(row.run_id) != row]
+        self._untag(
+            (before, set(before.tags) - set(row.tags)) for row in changed if (before := known.get(row.run_id))
+        )
+        self._db.executemany(
+            _PUT, ((*row[:4], msgspec.json.encode(row.tags).decode(), *row[5:]) for row in changed)
+        )
+        self._db.executemany(
+            _PUT_TAG,
+            ((tag, row.created, row.run_id, row.stage, row.tenant) for row in changed for tag in row.tags),
+        )
+        self._drop(gone)
 
     def page(self, wanted: TagFilter, limit: int, after: SubmissionPosition | None) -> list[bytes]:
         """States of matching runs, newest first."""
         query, values = page_query(self._rarest_first(wanted), after)
         return [row[0] for row in self._db.execute(query, [*values, limit])]
 
-    def _put(self, row: SubmittedRun) -> None:
-        known = self._known(row.run_id)
-        if known == row:
-            return
-        self._db.execute(_PUT, (*row[:4], msgspec.json.encode(row.tags).decode(), *row[5:]))
-        if known is not None:
-            self._untag(known, set(known.tags) - set(row.tags))
+    def _drop(self, gone: Iterable[str]) -> None:
+        known = self._known(gone)
+        self._untag((run, run.tags) for run in known.values())
+        self._db.executemany(_DROP, ((run_id,) for run_id in known))
+
+    def _untag(self, tags_of: Iterable[tuple[SubmittedRun, Iterable[str]]]) -> None:
         self._db.executemany(
-            _PUT_TAG, ((tag, row.created, row.run_id, row.stage, row.tenant) for tag in row.tags)
+            _DROP_TAG, ((tag, run.created, run.run_id) for run, tags in tags_of for tag in tags)
         )
 
-    def _untag(self, known: SubmittedRun, tags: Iterable[str]) -> None:
-        self._db.executemany(_DROP_TAG, ((tag, known.created, known.run_id) for tag in tags))
-
-    def _known(self, run_id: str) -> SubmittedRun | None:
-        found = self._db.execute("SELECT * FROM begun WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            return None
-        return SubmittedRun._make((*found[:4], tuple(msgspec.json.decode(found[4])), *found[5:]))
+    def _known(self, run_ids: Iterable[str]) -> dict[str, SubmittedRun]:
+        """The rows of these runs, with one statement for all of them."""
+        asked = msgspec.json.encode(list(run_ids)).decode()
+        return {
+            row[0]: SubmittedRun._make((*row[:4], tuple(msgspec.json.decode(row[4])), *row[5:]))
+            for row in self._db.execute(_KNOWN, (asked,))
+        }
 
     def _rarest_first(self, wanted: TagFilter) -> TagFilter:
         """The runs of the first tag are scanned."""
