@@ -21,6 +21,7 @@ ALLOWED: dict[str, str] = {
     "cli/worker/process.py:_serve": "awaited by the function that begins it",
     "cli/worker/process.py:_serve_one": "awaited by the function that begins it",
     "http_api/requests/connected.py:while_connected": "of one request, which awaits or cancels it",
+    "http_api/requests/connected.py:watch": "of one request, which cancels it",
     "http_api/faces/jobs/socket.py:run": "of one connection, which awaits or cancels it",
     "http_api/streaming/sse.py:_serve": "of one request, which cancels it",
     "operations/live/shared_views.py:_acquire": "awaited by all subscribers; cancelled with the last one",

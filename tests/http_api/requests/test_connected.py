@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
+from pyoco_server.http_api.requests import connected
 from pyoco_server.http_api.requests.connected import while_connected
 
 
@@ -75,3 +77,19 @@ async def test_a_cancelled_request_is_cancelled() -> None:
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
+
+
+async def test_work_that_is_over_soon_does_not_watch_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connected, "WATCH_AFTER_SEC", 3600.0)
+    asked: list[str] = []
+
+    async def receive() -> Message:
+        asked.append("receive")
+        return {"type": "http.disconnect"}
+
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert await while_connected(request_with(receive), work()) == 7
+    assert asked == []

@@ -7,7 +7,9 @@ request guard, which is in front of both.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -15,9 +17,17 @@ from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.routing.operation import Operation, Serve
 from pyoco_server.http_api.routing.path_table import PathTable
 
+# Longer queries may have a ticket or a search text, which are not kept.
+SHORT_QUERY_BYTES = 24
+
 
 class _Request(Request):
-    """A body that came in one piece is had without a generator; nearly all do."""
+    """Short queries are parsed once. A body in one piece is read without a generator; nearly all are."""
+
+    @property
+    def query_params(self) -> QueryParams:
+        query: bytes = self.scope["query_string"]
+        return _short_query(query) if len(query) <= SHORT_QUERY_BYTES else super().query_params
 
     async def body(self) -> bytes:
         message = await self.receive()
@@ -30,6 +40,12 @@ class _Request(Request):
                 raise ClientDisconnect
             parts.append(message.get("body", b""))
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _short_query(query: bytes) -> QueryParams:
+    """As of `wait=60`; the same value comes again and again."""
+    return QueryParams(query)
 
 
 class HotRoutes:

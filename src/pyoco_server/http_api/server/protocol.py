@@ -222,7 +222,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._phase, self._since = IDLE, self.loop.time()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        if self.pipeline:
+            super().on_response_complete()
+        else:  # without uvicorn's timer for idle connections: `check` ends them
+            self.server_state.total_requests += 1
+            if not self.transport.is_closing():
+                self.flow.resume_reading()
         if self._phase == ANSWER and not self._is_answering:
             self._phase, self._since = IDLE, self.loop.time()
         elif self._phase == HEAD:
