@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from pyoco.core.models import RunContext, RunStatus
 
@@ -22,22 +23,19 @@ EARLY_CANCELS_MAX = 1024
 EARLY_ANSWERED_MAX = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEnded:
+class GroupEnded(NamedTuple):
     """Its thread has ended: with all tasks of the group, or before those that have not begun."""
 
     group: TaskGroup
 
 
-@dataclass(frozen=True, slots=True)
-class ResultAcknowledged:
+class ResultAcknowledged(NamedTuple):
     """The listener has made this attempt's result durable."""
 
     attempt: TaskAttempt
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """The wait with this record name has ended, and its end is in the log."""
 
     name: str

@@ -36,7 +36,9 @@ def test_what_the_worker_takes_back_is_read_once(pages: tuple[ControlPage, Contr
     worker.revoke(3, 17)
     worker.revoke(LANES - 1, 18)
     assert not worker.is_lane_free(3)
+    assert slot.has_revoked
     assert slot.take_revoked() == [17, 18]
+    assert not slot.has_revoked
     assert slot.take_revoked() == []
     assert worker.is_lane_free(3)
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
@@ -77,8 +77,7 @@ class TaskAttempt:
         return await coroutine
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(NamedTuple):
     """The user's function has returned or raised."""
 
     attempt: TaskAttempt

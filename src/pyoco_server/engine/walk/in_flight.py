@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoco.core.context import Context
 
@@ -34,23 +34,20 @@ RETRY_BACKOFF_MAX_SEC = 5.0
 _chance = Machine().chance
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptSucceeded:
+class AttemptSucceeded(NamedTuple):
     """The task has returned, and the listener was called."""
 
     spec: TaskSpec
     output: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(NamedTuple):
     """The listener has acknowledged the success: successors may start."""
 
     spec: TaskSpec
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFailed:
+class AttemptFailed(NamedTuple):
     """The task has failed and will not be retried."""
 
     spec: TaskSpec

@@ -84,7 +84,7 @@ async def apply(
 
     With `project=False` the caller writes the snapshot itself, because it has more to put into it.
     """
-    whole = reading.whole or any(type(command) in _NEED_ALL_TASKS for command in asked)
+    whole = reading.whole or not _NEED_ALL_TASKS.isdisjoint(map(type, asked))
     commit_id, meta = attribution.commit_id or new_commit_id(), attribution.meta
     at_leader = False
     stored = reading.held or await store.runs.load(run_id, whole=whole)

@@ -73,6 +73,8 @@ _decode_loose_event = msgspec.json.Decoder(_LooseEvent).decode
 _decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
 
 _NO_META = CommitMeta()
+# Compared by type: a commit may have hundreds of events, and `isinstance` takes several times as long.
+_ERASING: frozenset[object] = frozenset((RunErased, RunDiscarded))
 
 
 def encode_commit(events: Sequence[Event], meta: CommitMeta | None = None) -> bytes:
@@ -143,8 +145,8 @@ def commit_headers(
     log_seq: int, number: int, events: Sequence[Event], commit_id: str, chain: str | None
 ) -> bytes:
     # No client got the id of a discarded run: its log is removed like that of an erased run.
-    erasing = any(isinstance(event, RunErased | RunDiscarded) for event in events)
-    rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
+    is_erasing = not _ERASING.isdisjoint(map(type, events))
+    rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if is_erasing else ""
     chained = f"Pyoco-Chain: {chain}\r\n" if chain else ""
     return (
         f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {log_seq}\r\n"

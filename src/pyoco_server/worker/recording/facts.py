@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.commands import (
     StartTask,
     SucceedTask,
 )
-from pyoco_server.worker.recording.listener import Acknowledge, TaskCommand
+from pyoco_server.worker.recording.listener import NO_INPUTS, Acknowledge, TaskCommand
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -42,8 +42,10 @@ def fact_of(
                 return Fact(command, 0, acknowledged)
             return Fact(replace(command, output=msgspec.Raw(values)), len(values), acknowledged)
         case StartTask():
-            inputs = None if values is None else _decode_members(values)
-            return Fact(replace(command, inputs=inputs), len(values or b""))
+            if values is None:
+                return Fact(command)
+            inputs = {} if values == NO_INPUTS else _decode_members(values)
+            return Fact(replace(command, inputs=inputs), len(values))
         case PlanTasks():
             needed = (name for names in (command.needs or {}).values() for name in names)
             return Fact(command, sum(map(len, command.tasks)) + sum(map(len, needed)))

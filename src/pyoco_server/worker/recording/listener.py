@@ -36,6 +36,7 @@ LAST_NAMES_MAX = 1_000
 DRAWN_CHARS_MAX = 100_000
 
 _to_json = msgspec.json.Encoder().encode
+NO_INPUTS = b"{}"
 
 Acknowledge = Callable[[], None]
 TaskCommand = PlanTasks | StartTask | SucceedTask | FailTask | SkipTask | PutTaskWaiting
@@ -103,7 +104,8 @@ class CommandListener(Listener):
             attempt=self._numbering.attempt_no(name, attempt),
             started_at=started_at,
         )
-        self._report(started, _to_json(inputs_kept(inputs)[0]), None, Urgency.WITH_NEXT)
+        values = _to_json(inputs_kept(inputs)[0]) if inputs else NO_INPUTS
+        self._report(started, values, None, Urgency.WITH_NEXT)
 
     def task_succeeded(
         self,

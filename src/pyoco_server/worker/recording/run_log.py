@@ -18,7 +18,7 @@ from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.ids import new_token
 from pyoco_server.jetstream.errors import BrokerRefused
-from pyoco_server.lifecycle.commands import CompleteRun, FailRun
+from pyoco_server.lifecycle.commands import CompleteRun, FailRun, StartTask
 from pyoco_server.operations.logs.notice_lines import notice
 from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
@@ -86,7 +86,7 @@ class RunLog:
 
     def note(self, noted: Noted, size: int = 0) -> None:
         """Notices about the claim, a task or the end. `size`: of the values in it, in bytes."""
-        at = clock.now()
+        at = _instant_of(noted)
         if self._held is None or not self._held.hold(noted, at, size):
             self._add_all(notice_lines(noted, at))
         elif self._timer is None:
@@ -348,6 +348,13 @@ class RunLog:
             self._is_over = True
             self._waiting.clear()
             self._left_out = 0
+
+
+def _instant_of(noted: Noted) -> float:
+    """Now, except for the start of a task, which has an instant that its notice shows."""
+    if isinstance(noted, StartTask) and noted.started_at is not None:
+        return noted.started_at
+    return clock.now()
 
 
 class Rate:

@@ -26,6 +26,9 @@ NOTHING = b"null"  # the encoding of a number that JSON does not have (NaN, infi
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
+# An integer up to this is the same in every reader of JSON.
+_EXACT_INT_MAX = 2**53
+
 Types = dict[str, Any]
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -53,7 +56,8 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
         return StoredResult(_encode(_repr(output)), OutputKept.UNSERIALISABLE)
     if len(encoded) > bytes_max:
         return StoredResult(None, OutputKept.TOO_LARGE)
-    types = try_call(_types, output, encoded, on_error=describe)  # calls __eq__ of user code
+    # Calls __eq__ of user code.
+    types = None if _is_exact(output) else try_call(_types, output, encoded, on_error=describe)
     if isinstance(types, Failure):  # it cannot be restored: the task is executed again
         if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
             return StoredResult(None, OutputKept.TOO_LARGE)
@@ -85,8 +89,6 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 def _types(output: Any, encoded: bytes) -> Types | None:
     """Raises if the result cannot be restored from its JSON."""
-    if type(output) is str:
-        return None
     back = _decode(encoded)
     if back == output:
         return None
@@ -94,6 +96,14 @@ def _types(output: Any, encoded: bytes) -> Types | None:
     if _restored(back, types) != output or len(_encode(types)) > OUTPUT_INLINE_BYTES_MAX:
         raise _Inexact
     return types
+
+
+def _is_exact(output: object) -> bool:
+    """JSON keeps it as it is; most results are one of these."""
+    kind = type(output)
+    if kind is int and isinstance(output, int):
+        return -_EXACT_INT_MAX <= output <= _EXACT_INT_MAX
+    return kind is str or kind is bool
 
 
 def _encoded(value: Any) -> bytes | None:

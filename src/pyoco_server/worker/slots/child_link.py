@@ -14,6 +14,7 @@ many, the last ones are buffered.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
@@ -184,7 +185,10 @@ class LinkWriter:
         with self._lock:
             self._end_lines()
             self._keep(data)
-            if not patience_sec or time.monotonic() - self._sent_at >= patience_sec:
+            is_patient = patience_sec == math.inf or (
+                patience_sec and time.monotonic() - self._sent_at < patience_sec
+            )
+            if not is_patient:
                 self._send()
 
     def send_awaited(self, message: m.FromSlot) -> None:

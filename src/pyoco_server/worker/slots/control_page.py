@@ -33,6 +33,9 @@ class LaneState(IntEnum):
     IN_THREADS = 2  # its tasks run in threads: its code executes while the slot chooses or waits
 
 
+_STATE_OF = tuple(LaneState)
+
+
 class ControlPage:
     """`path`: where the other process opens the same page."""
 
@@ -95,7 +98,7 @@ class ControlPage:
         return self._cells[_STEPS] % 2 == 1
 
     def state(self, lane: int) -> LaneState:
-        return LaneState(self._cells[_STATES + lane])
+        return _STATE_OF[self._cells[_STATES + lane]]
 
     # Written by the slot
 
@@ -109,9 +112,13 @@ class ControlPage:
     def set_state(self, lane: int, state: LaneState) -> None:
         self._cells[_STATES + lane] = state
 
+    @property
+    def has_revoked(self) -> bool:
+        return self._memory[_REVOKED_BYTES] != _NONE_REVOKED
+
     def take_revoked(self) -> list[int]:
         """With the lock: the numbers of the runs that the worker has taken back."""
-        if self._memory[_REVOKED_BYTES] == _NONE_REVOKED:
+        if not self.has_revoked:
             return []
         numbers = [self._cells[cell] for cell in range(_REVOKED, _REVOKED + LANES)]
         self._memory[_REVOKED_BYTES] = _NONE_REVOKED

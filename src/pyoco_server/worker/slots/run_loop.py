@@ -160,6 +160,8 @@ class RunLoop:
             page = self._page
             if page is None:
                 run = self._choose()
+            elif self._has_nothing_to_do(page):
+                run = None  # none is let go on, so the lock is not needed
             else:
                 page.lock()
                 try:
@@ -172,6 +174,10 @@ class RunLoop:
             if run is not None:
                 return run
             self._wait()
+
+    def _has_nothing_to_do(self, page: ControlPage) -> bool:
+        is_idle = self.ready.empty() and not self._unbegun and not self._waiting_until
+        return is_idle and not page.has_revoked
 
     def _abandon_revoked(self, numbers: list[int]) -> None:
         for number in numbers:

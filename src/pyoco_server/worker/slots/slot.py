@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -162,7 +162,9 @@ class Slot:
         self.runs.close()
 
     def _on_message(self, message: m.FromSlot) -> None:
-        match message:
+        match message:  # the most frequent first
+            case m.Reported() | m.Printed():
+                self.runs.receive(message)
             case m.Ready():
                 self.flows, self.flow_params = message.flows, message.params
                 self._link.send(m.UsePage(path=self.runs.page_path))
@@ -174,7 +176,7 @@ class Slot:
                 self.is_usable = self.is_usable and not message.must_be_replaced
                 self.runs.receive_end(message)
             case _:
-                self.runs.receive(message)
+                assert_never(message)
 
     def _read_pipes(self) -> None:
         """Before the end of a run. Once for all messages that were read together: what was printed before

@@ -20,7 +20,7 @@ from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
 
 # Results that a later claim cannot use: their tasks would be executed again.
-_NOT_RESTORED = (OutputKept.UNSERIALISABLE, OutputKept.APPROXIMATE, OutputKept.TOO_LARGE)
+_NOT_RESTORED = frozenset({OutputKept.UNSERIALISABLE, OutputKept.APPROXIMATE, OutputKept.TOO_LARGE})
 
 
 class LeftSlot(Enum):
@@ -77,7 +77,7 @@ class SlotRun:
     def can_continue_elsewhere(self) -> bool:
         """False: a task that has succeeded would be executed again."""
         tasks = self._recorder.stored.run.tasks.values()
-        return not any(record.kept in _NOT_RESTORED for record in tasks)
+        return _NOT_RESTORED.isdisjoint([record.kept for record in tasks])
 
     def send(self, job: m.RunFlow) -> None:
         """The run, then what was requested before it was sent."""
