@@ -114,14 +114,6 @@ def test_the_readme_flow_runs(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["tasks"] == {"fetch": "SUCCEEDED", "count": "SUCCEEDED"}
 
 
-def test_the_quickstart_python_runs(tmp_path: Path) -> None:
-    (program,) = blocks("docs/tutorial/quickstart.md", "python")
-    with up(tmp_path) as port:
-        program = program.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "Hello, you!", done.stderr
-
-
 def test_the_example_of_a_worker_serves_runs_until_it_is_stopped(tmp_path: Path) -> None:
     with up(tmp_path, "--no-worker") as port, PyocoHttpClient(f"http://127.0.0.1:{port}") as client:
         broker = httpx.get(f"http://127.0.0.1:{port}/ready").json()["broker"]["url"]
