@@ -9,6 +9,7 @@ import { SignIn } from './shell/sign-in'
 import { t, useLanguage } from './text/text'
 
 const Run = lazy(() => import('./pages/run/run'))
+const Compare = lazy(() => import('./pages/run/compare/compare'))
 const Approvals = lazy(() => import('./pages/approvals/approvals'))
 const Workers = lazy(() => import('./pages/workers/workers'))
 const Flows = lazy(() => import('./pages/flows/flows'))
@@ -33,11 +34,16 @@ export function App(): JSX.Element {
 
 function Shown(): JSX.Element {
   const { path } = usePlace()
-  const [first, second] = path.split('/').filter(Boolean)
+  const [first, second, third, fourth] = path.split('/').filter(Boolean)
   switch (first) {
     case undefined:
     case 'runs':
-      return second ? <Run key={second} id={decodeURIComponent(second)} /> : <Runs />
+      if (!second) return <Runs />
+      return third === 'compare' ? (
+        <Compare key={second} id={decodeURIComponent(second)} other={fourth ? decodeURIComponent(fourth) : null} />
+      ) : (
+        <Run key={second} id={decodeURIComponent(second)} />
+      )
     case 'approvals':
       return <Approvals />
     case 'workers':

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Page, RunSummary } from '../src/api/types'
-import type { Filters } from '../src/pages/runs/filters'
+import { type Filters, NO_FILTERS } from '../src/pages/runs/filters'
 import { FRESH_MAX, KEPT_AT_TOP } from '../src/pages/runs/run-list'
 import type { Reading } from '../src/pages/runs/use-run-list'
 import { begin, finish, type Gateway, later, pass, refused } from './gateway'
 
 let gateway: Gateway
 let make: (filters?: Partial<Filters>) => Reading
-const none: Filters = { status: '', flow: '', tag: '', q: '', since: '' }
+const none: Filters = NO_FILTERS
 
 beforeEach(async () => {
   gateway = begin()

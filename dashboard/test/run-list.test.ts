@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RunSummary } from '../src/api/types'
-import { asked, type Filters, fits } from '../src/pages/runs/filters'
+import { asked, type Filters, fits, NO_FILTERS } from '../src/pages/runs/filters'
 import { FRESH_MAX, KEPT_AT_TOP, LEFT_MAX, RunList } from '../src/pages/runs/run-list'
 
 const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
@@ -17,7 +17,7 @@ const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
   }) as RunSummary
 const ids = (list: RunList) => list.rows.map((one) => one.run_id).join('')
 const all = () => true
-const none: Filters = { status: '', flow: '', tag: '', q: '', since: '' }
+const none: Filters = NO_FILTERS
 
 test('at the top a changed run comes to the front, and none is there twice', () => {
   const list = new RunList()

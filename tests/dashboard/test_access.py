@@ -46,6 +46,8 @@ def test_axe_finds_nothing(
     with visit(browser, site.url, language, window=window, theme=theme) as shown:
         wanted = {**PAGES, f"/runs/{run_id}": ".node", f"/runs/{run_id}?tab=events": ".event"}
         wanted[f"/runs/{run_id}?tab=details"] = ".json"
+        wanted["/runs?show=timeline"] = ".track .run-bar"
+        wanted[f"/runs/{run_id}/compare/{run_id}"] = ".compare-table"
         found = {}
         for address, seen in wanted.items():
             shown.open(address)

@@ -1,6 +1,7 @@
 // Every word of the dashboard in English. The other languages have the same keys; a test compares them.
 import { enPages } from './en-pages'
 import { enRun } from './en-run'
+import { enRuns } from './en-runs'
 
 export const en = {
   'app.name': 'pyoco',
@@ -78,11 +79,8 @@ export const en = {
   'runs.all': 'All',
   'runs.flow': 'Flow',
   'runs.tag': 'Tag',
-  'runs.time': 'Changed',
+  'runs.time': 'Time',
   'runs.time.any': 'Any time',
-  'runs.time.hour': 'Last hour',
-  'runs.time.day': 'Last 24 hours',
-  'runs.time.week': 'Last 7 days',
   'runs.started': 'Submitted',
   'runs.duration': 'Duration',
   'runs.worker': 'Worker',
@@ -115,6 +113,7 @@ export const en = {
   'runs.start': 'Start a run',
 
   ...enRun,
+  ...enRuns,
   ...enPages,
 
   'approvals.title': 'Approvals',

@@ -1,8 +1,25 @@
 // Instants, spans, sizes and numbers as people read them, in the reader's language.
-import { language } from './text'
+import { type Language, language } from './text'
+
+/** A format costs more to make than to use a thousand times. One for each language. */
+function byLanguage<T>(make: (language: Language) => T): () => T {
+  const made = new Map<Language, T>()
+  return () => {
+    const current = language()
+    const known = made.get(current)
+    if (known) return known
+    const format = make(current)
+    made.set(current, format)
+    return format
+  }
+}
+
+const numbers = byLanguage((one) => new Intl.NumberFormat(one))
+const ages = byLanguage((one) => new Intl.RelativeTimeFormat(one, { style: 'narrow', numeric: 'auto' }))
+const instants = byLanguage((one) => new Intl.DateTimeFormat(one, { dateStyle: 'medium', timeStyle: 'medium' }))
 
 export function number(value: number): string {
-  return new Intl.NumberFormat(language()).format(value)
+  return numbers().format(value)
 }
 
 const UNITS_OF_TIME = { en: [' d', ' h', ' m', ' s'], ja: ['日', '時間', '分', '秒'] } as const
@@ -37,12 +54,11 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
 export function ago(at: number, now: number): string {
   const difference = at - now
   const [unit, size] = STEPS.find(([, seconds]) => Math.abs(difference) >= seconds) ?? ['second', 1]
-  const format = new Intl.RelativeTimeFormat(language(), { style: 'narrow', numeric: 'auto' })
-  return format.format(Math.trunc(difference / size), unit)
+  return ages().format(Math.trunc(difference / size), unit)
 }
 
 export function exact(at: number): string {
-  return new Intl.DateTimeFormat(language(), { dateStyle: 'medium', timeStyle: 'medium' }).format(at * 1000)
+  return instants().format(at * 1000)
 }
 
 export function clock(at: number, withMillis = false): string {

@@ -2,6 +2,7 @@
 import type { en } from './en'
 import { jaPages } from './ja-pages'
 import { jaRun } from './ja-run'
+import { jaRuns } from './ja-runs'
 
 export const ja: Record<keyof typeof en, string> = {
   'app.name': 'pyoco',
@@ -79,11 +80,8 @@ export const ja: Record<keyof typeof en, string> = {
   'runs.all': 'すべて',
   'runs.flow': 'フロー',
   'runs.tag': 'タグ',
-  'runs.time': '更新',
+  'runs.time': '期間',
   'runs.time.any': '全期間',
-  'runs.time.hour': '1時間以内',
-  'runs.time.day': '24時間以内',
-  'runs.time.week': '7日以内',
   'runs.started': '投入',
   'runs.duration': '所要時間',
   'runs.worker': 'ワーカー',
@@ -116,6 +114,7 @@ export const ja: Record<keyof typeof en, string> = {
   'runs.start': '実行を開始',
 
   ...jaRun,
+  ...jaRuns,
   ...jaPages,
 
   'approvals.title': '承認',

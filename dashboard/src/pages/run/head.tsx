@@ -12,6 +12,7 @@ import { short } from '../../text/format'
 import { t } from '../../text/text'
 import { Failure } from './failure'
 import { type Loss, standingOf } from './loss'
+import { RetriedAs } from './neighbours'
 
 export function Head({ run, loss }: { run: Run; loss: Loss | null }): JSX.Element {
   return (
@@ -53,6 +54,7 @@ export function Head({ run, loss }: { run: Run; loss: Loss | null }): JSX.Elemen
             {run.retry_from !== undefined && <span> {t('run.retryFrom', { task: run.retry_from })}</span>}
           </Fact>
         )}
+        <RetriedAs run={run} />
         {run.schedule_id && (
           <Fact name={t('run.schedule')}>
             <a href="#/schedules" className="mono">

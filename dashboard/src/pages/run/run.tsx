@@ -5,7 +5,7 @@ import { get, part } from '../../api/client'
 import type { ExecutionEvent } from '../../api/executions'
 import { type RunGraph, type Run as RunNow, TERMINAL } from '../../api/types'
 import { now } from '../../live/now'
-import { address, rewrite, usePlace } from '../../live/place'
+import { rewrite, usePlace } from '../../live/place'
 import { useTabIcon } from '../../live/tab-icon'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
@@ -26,6 +26,7 @@ import { Graph } from './graph'
 import { Head } from './head'
 import { Log, useRoom } from './log/log'
 import { standingOf, useLoss } from './loss'
+import { Neighbours } from './neighbours'
 import { type Moment, momentOf, standingAt, stateOf, storyOf, storyOfRecords, withLoss } from './story'
 import { useRun } from './use-run'
 import { WhyLine } from './why'
@@ -82,9 +83,14 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   return (
     <Page
       title={run.flow_name}
-      heading={<a href={address('/runs', { flow: run.flow_name })}>{run.flow_name}</a>}
+      heading={<a href={`#/flows/${part(run.flow_name)}`}>{run.flow_name}</a>}
       tab={`${word(`status.${stands}`, stands)} · ${run.flow_name} ${short(run.run_id)}`}
-      actions={<Actions run={run} again={() => setAgain({ task: null })} />}
+      actions={
+        <>
+          <Neighbours run={run} />
+          <Actions run={run} again={() => setAgain({ task: null })} />
+        </>
+      }
       className="run"
     >
       <Head run={run} loss={loss} />

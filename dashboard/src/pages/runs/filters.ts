@@ -1,20 +1,51 @@
 // What a list of runs is narrowed to: words of the address, parameters of the API, and whether one run fits.
 import type { RunSummary } from '../../api/types'
+import { durationOf, ORDERS } from './order'
+import { isInstant, secondsOf } from './submitted'
 
 /** As the filter of the API has them, in the order of the buttons. A run that waits for an answer is not executing. */
 export const CHOICES = ['PENDING', 'EXECUTING', 'WAITING', 'CANCELLING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const
 const STATUSES = [...CHOICES, 'RUNNING'] as const
 
-/** `status`: none, one or several, separated by commas. */
-export type Filters = { status: string; flow: string; tag: string; q: string; since: string }
+/** `status`: none, one or several, separated by commas. `since`: of the last change. The others: of the submission. */
+export type Filters = {
+  status: string
+  flow: string
+  tag: string
+  q: string
+  since: string
+  submitted: string
+  from: string
+  to: string
+  sort: string
+}
+
+export const NO_FILTERS: Filters = {
+  status: '',
+  flow: '',
+  tag: '',
+  q: '',
+  since: '',
+  submitted: '',
+  from: '',
+  to: '',
+  sort: '',
+}
 
 export const SINCE: Record<string, number> = { hour: 3600, day: 86_400, week: 7 * 86_400 }
 
 /** What a word may be, where not everything is. */
-const KNOWN: Partial<Record<keyof Filters, readonly string[]>> = { status: STATUSES, since: Object.keys(SINCE) }
+const KNOWN: Partial<Record<keyof Filters, (given: string) => boolean>> = {
+  status: (given) => given.split(',').every((one) => (STATUSES as readonly string[]).includes(one)),
+  since: (given) => given in SINCE,
+  submitted: (given) => given in SINCE,
+  from: isInstant,
+  to: isInstant,
+  sort: (given) => (ORDERS as readonly string[]).includes(given),
+}
 
 function isKnown(name: keyof Filters, given: string): boolean {
-  return given.split(',').every((one) => KNOWN[name]?.includes(one) !== false)
+  return KNOWN[name]?.(given) ?? true
 }
 
 export function statusesIn(status: string): string[] {
@@ -46,7 +77,8 @@ export function filtersIn(query: URLSearchParams): Filters {
     const given = query.get(name) ?? ''
     return given === '' || isKnown(name, given) ? given : ''
   }
-  return { status: word('status'), flow: word('flow'), tag: word('tag'), q: word('q'), since: word('since') }
+  const names = Object.keys(NO_FILTERS) as (keyof Filters)[]
+  return Object.fromEntries(names.map((name) => [name, word(name)])) as Filters
 }
 
 /** Words of the address that are no filter and are left out, as they stand there. */
@@ -57,8 +89,15 @@ export function unknownIn(query: URLSearchParams): string[] {
     .map((name) => `${name}=${query.get(name)}`)
 }
 
+/** By duration only runs are listed that have one. */
 export function isNarrowed(filters: Filters): boolean {
-  return Object.values(filters).some(Boolean)
+  const { sort, ...others } = filters
+  return sort.endsWith('duration') || Object.values(others).some(Boolean)
+}
+
+/** What the list is sorted by: with a range of submissions the server sorts by these. */
+export function orderOf(filters: Filters): string {
+  return filters.sort || (filters.submitted || filters.from || filters.to ? '-submitted' : '')
 }
 
 /** Words of the request. Several of one name are sent one by one. */
@@ -72,6 +111,16 @@ export function asked(filters: Filters, now: number): Asked {
     tag: filters.tag || undefined,
     q: filters.q || undefined,
     updated_after: seconds ? now - seconds : undefined,
+    ...submissions(filters, now),
+    sort: orderOf(filters) || undefined,
+  }
+}
+
+function submissions(filters: Filters, now: number): { submitted_after?: number; submitted_before?: number } {
+  const seconds = SINCE[filters.submitted]
+  return {
+    submitted_after: seconds ? now - seconds : secondsOf(filters.from),
+    submitted_before: secondsOf(filters.to),
   }
 }
 
@@ -82,6 +131,10 @@ export function fits(run: RunSummary, filters: Filters, now: number): boolean {
   if (filters.flow && run.flow_name !== filters.flow) return false
   if (filters.tag && run.tag !== filters.tag) return false
   if (seconds && run.updated_at <= now - seconds) return false
+  const { submitted_after: after, submitted_before: before } = submissions(filters, now)
+  if (after !== undefined && run.submitted_at <= after) return false
+  if (before !== undefined && run.submitted_at >= before) return false
+  if (filters.sort.endsWith('duration') && durationOf(run) === null) return false
   return !filters.q || hasText(run, filters.q.toLowerCase())
 }
 

@@ -2,8 +2,10 @@
 //
 // At the top of the list a changed run moves to the front, as the server's order has it. While the reader is further
 // down nothing moves under their eyes: runs are changed where they stand, and what would come on top is counted.
+// In a list that is sorted by what does not change, a new run gets its place, and a changed one keeps it.
 // A page is left open all day: at the top the far end is let go, and read again by whoever goes there.
 import type { RunSummary } from '../../api/types'
+import { type Compare, merged } from './order'
 
 /** Rows at the top of a list that goes on by itself; when there are twice as many, the rest is let go. */
 export const KEPT_AT_TOP = 1000
@@ -22,32 +24,58 @@ export class RunList {
   private known = new Map<string, RunSummary>()
   /** What left since the page under way was asked for: it may have it still. */
   private leftMeanwhile = new Set<string>()
+  /** What changed since then, and has its place in a page that is not read yet. */
+  private changedMeanwhile = new Map<string, RunSummary>()
+
+  constructor(private readonly compare: Compare | null = null) {}
 
   /** A page is asked for, and will be appended. */
   expectPage(): void {
     this.leftMeanwhile.clear()
+    this.changedMeanwhile.clear()
   }
 
   /** Pages come from the newest on; what was told meanwhile of a run is newer than the page. */
   append(page: RunSummary[]): void {
     const isTold = (id: string) => this.known.has(id) || this.fresh.has(id) || this.leftMeanwhile.has(id)
-    const more = page.filter((run) => !isTold(run.run_id))
+    const more = page.filter((run) => !isTold(run.run_id)).map((run) => this.changedMeanwhile.get(run.run_id) ?? run)
     for (const run of more) this.known.set(run.run_id, run)
     this.rows = this.rows.concat(more)
   }
 
-  change(changed: RunSummary[], gone: string[], fits: (run: RunSummary) => boolean, atTop: boolean): void {
+  /** `isWhole`: there are no more pages. */
+  change(
+    changed: RunSummary[],
+    gone: string[],
+    fits: (run: RunSummary) => boolean,
+    atTop: boolean,
+    isWhole = false,
+  ): void {
     const left = new Set(gone)
     const front: RunSummary[] = []
     const replaced = new Map<string, RunSummary>()
     for (const run of changed) {
+      const staysThere = this.known.has(run.run_id) && (this.compare !== null || !atTop)
       if (!fits(run)) left.add(run.run_id)
+      else if (staysThere) replaced.set(run.run_id, run)
+      else if (this.isOfLaterPage(run, isWhole)) this.note(run)
       else if (atTop) front.unshift(run)
-      else if (this.known.has(run.run_id)) replaced.set(run.run_id, run)
       else this.wait(run)
     }
     for (const id of left) this.leave(id)
-    this.rebuild(front, replaced, left)
+    this.rebuild(front, replaced, left, isWhole)
+  }
+
+  private note(run: RunSummary): void {
+    this.changedMeanwhile.set(run.run_id, run)
+    const [first] = this.changedMeanwhile.keys()
+    if (this.changedMeanwhile.size > LEFT_MAX && first !== undefined) this.changedMeanwhile.delete(first)
+  }
+
+  /** In a sorted list its place is behind the last row, and its page will bring it. */
+  private isOfLaterPage(run: RunSummary, isWhole: boolean): boolean {
+    const last = this.rows.at(-1)
+    return this.compare !== null && !isWhole && (last === undefined || this.compare(run, last) > 0)
   }
 
   /** The latest of what waits is the last, however often it has changed. */
@@ -58,6 +86,7 @@ export class RunList {
   }
 
   private leave(id: string): void {
+    this.changedMeanwhile.delete(id)
     this.fresh.delete(id)
     this.leftMeanwhile.delete(id)
     this.leftMeanwhile.add(id)
@@ -73,18 +102,23 @@ export class RunList {
     return true
   }
 
-  showFresh(): void {
+  showFresh(isWhole = false): void {
     const front = [...this.fresh.values()].reverse()
     this.fresh.clear()
-    this.rebuild(front, new Map(), new Set())
+    this.rebuild(front, new Map(), new Set(), isWhole)
   }
 
-  private rebuild(front: RunSummary[], replaced: Map<string, RunSummary>, left: Set<string>): void {
+  private rebuild(front: RunSummary[], replaced: Map<string, RunSummary>, left: Set<string>, isWhole: boolean): void {
     const moved = new Set(front.map((run) => run.run_id))
     const touches = (id: string) => moved.has(id) || left.has(id)
     const rest = this.rows.filter((run) => !touches(run.run_id)).map((run) => replaced.get(run.run_id) ?? run)
-    this.rows = front.concat(rest)
+    this.rows = this.compare === null ? front.concat(rest) : merged(rest, front, this.compare, isWhole)
     for (const id of left) this.known.delete(id)
-    for (const run of [...front, ...replaced.values()]) this.known.set(run.run_id, run)
+    for (const run of replaced.values()) this.known.set(run.run_id, run)
+    const last = this.compare === null ? undefined : this.rows.at(-1)
+    for (const run of front) {
+      // What its own page will bring is not known yet.
+      if (this.compare === null || (last && this.compare(run, last) <= 0)) this.known.set(run.run_id, run)
+    }
   }
 }

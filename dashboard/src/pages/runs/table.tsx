@@ -4,18 +4,20 @@ import { type JSX, memo, useCallback, useEffect, useMemo, useRef, useState } fro
 import { part } from '../../api/client'
 import type { RunSummary } from '../../api/types'
 import { type Keys, useKeys } from '../../live/keys'
-import { go } from '../../live/place'
+import { useNarrow } from '../../live/narrow'
+import { go, rewrite } from '../../live/place'
 import { Status } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
 import { standing } from './filters'
+import { type Column, turned } from './order'
 import type { RunListView } from './use-run-list'
 import { reasonOf } from './why'
 
 const ROW = 34
-const ROW_NARROW = 62
+const ROW_NARROW = 92
 const AHEAD_ROWS = 60
 
 export function Table(props: {
@@ -25,6 +27,8 @@ export function Table(props: {
   whole: boolean
   loading: boolean
   list: RunListView
+  /** Empty: by the latest change. */
+  sort: string
   selected: ReadonlySet<string>
   select: (next: ReadonlySet<string>) => void
 }): JSX.Element {
@@ -75,7 +79,7 @@ export function Table(props: {
         aria-label={t('runs.title')}
         aria-rowcount={props.whole ? rows.length + 1 : -1}
       >
-        <Head rows={rows} selected={selected} select={select} />
+        <Head rows={rows} sort={props.sort} selected={selected} select={select} />
         <div
           className="rows"
           ref={box}
@@ -119,10 +123,12 @@ export function Table(props: {
 
 function Head({
   rows,
+  sort,
   selected,
   select,
 }: {
   rows: RunSummary[]
+  sort: string
   selected: ReadonlySet<string>
   select: (next: ReadonlySet<string>) => void
 }): JSX.Element {
@@ -143,12 +149,25 @@ function Head({
         <span role="columnheader">{t('runs.id')}</span>
         <span role="columnheader">{t('runs.tag')}</span>
         <span role="columnheader">{t('runs.worker')}</span>
-        <span role="columnheader">{t('runs.started')}</span>
-        <span role="columnheader" className="right">
-          {t('runs.duration')}
-        </span>
+        <Sorted column="submitted" sort={sort} label={t('runs.started')} />
+        <Sorted column="duration" sort={sort} label={t('runs.duration')} />
       </div>
     </div>
+  )
+}
+
+function Sorted({ column, sort, label }: { column: Column; sort: string; label: string }): JSX.Element {
+  const is = sort === column ? 'ascending' : sort === `-${column}` ? 'descending' : 'none'
+  return (
+    <span role="columnheader" aria-sort={is} className={column === 'duration' ? 'right' : undefined}>
+      <button type="button" className="plain" onClick={() => rewrite({ sort: turned(sort, column) })}>
+        {label}
+        <svg className="sort-mark" viewBox="0 0 8 10" aria-hidden="true">
+          {is !== 'ascending' && <path d="M1 6h6L4 9.5z" />}
+          {is !== 'descending' && <path d="M1 4h6L4 .5z" />}
+        </svg>
+      </button>
+    </span>
   )
 }
 
@@ -187,7 +206,14 @@ const Row = memo(function Row({ run, why, index, top, height, here, checked, tog
         <Status status={standing(run)} />
       </span>
       <span role="cell" className="flow-cell">
-        <a href={`#/runs/${part(run.run_id)}`}>{run.flow_name}</a>
+        <a href={`#/runs/${part(run.run_id)}`} title={run.flow_name}>
+          {run.flow_name}
+        </a>
+        {run.retry_of && (
+          <span className="mark" title={t('runs.retryOf', { id: short(run.retry_of) })}>
+            {t('runs.retry')}
+          </span>
+        )}
         {run.error && (
           <span className="row-error" title={run.error}>
             {run.error}
@@ -204,7 +230,7 @@ const Row = memo(function Row({ run, why, index, top, height, here, checked, tog
       </span>
       <span role="cell" className="tags-cell">
         {tags.map((tag) => (
-          <span key={tag} className="tag">
+          <span key={tag} className="tag" title={tag}>
             {tag}
           </span>
         ))}
@@ -254,15 +280,4 @@ function useRowKeys(
     }
   }, [rows, at, setAt, virtual, toggle, cancelsRow])
   useKeys(keys)
-}
-
-function useNarrow(): boolean {
-  const [query] = useState(() => matchMedia('(max-width: 760px)'))
-  const [is, setIs] = useState(query.matches)
-  useEffect(() => {
-    const tell = () => setIs(query.matches)
-    query.addEventListener('change', tell)
-    return () => query.removeEventListener('change', tell)
-  }, [query])
-  return is
 }

@@ -5,7 +5,8 @@ import type { Page } from '../../api/types'
 import { Cell } from '../../live/cell'
 import { onNews } from '../../live/news'
 import { now } from '../../live/now'
-import { type Asked, asked, type Filters, fits } from './filters'
+import { type Asked, asked, type Filters, fits, orderOf } from './filters'
+import { comparing } from './order'
 import { RunList } from './run-list'
 
 const PAGE = 100
@@ -49,7 +50,7 @@ export function useRunList(filters: Filters): RunListView {
 /** Of one set of filters. */
 export class Reading {
   readonly shown = new Cell<Shown>({ rows: [], fresh: 0, freshMore: false, whole: false, loading: true, error: null })
-  private list = new RunList()
+  private list: RunList
   private cursor: string | null = ''
   private loading = false
   /** Of the last answer; until there is a good one. */
@@ -60,6 +61,7 @@ export class Reading {
   private words: Asked
 
   constructor(private readonly filters: Filters) {
+    this.list = new RunList(comparing(orderOf(filters)))
     this.words = asked(filters, now())
   }
 
@@ -68,7 +70,8 @@ export class Reading {
     const unsubscribe = onNews((news) => {
       if (news === 'reset') this.anew()
       else {
-        this.list.change(news.changed, news.gone, (run) => fits(run, this.filters, now()), this.isAtTop)
+        const isWhole = this.cursor === null
+        this.list.change(news.changed, news.gone, (run) => fits(run, this.filters, now()), this.isAtTop, isWhole)
         if (this.isAtTop && this.list.trim()) this.readFromTheTop()
         this.show()
       }
@@ -141,7 +144,7 @@ export class Reading {
   showFresh(): void {
     if (this.list.overrun) this.anew()
     else {
-      this.list.showFresh()
+      this.list.showFresh(this.cursor === null)
       this.show()
     }
   }
@@ -153,7 +156,7 @@ export class Reading {
   }
 
   private anew(): void {
-    this.list = new RunList()
+    this.list = new RunList(comparing(orderOf(this.filters)))
     this.readFromTheTop()
     void this.read()
   }
