@@ -11,6 +11,8 @@ import { t, useLanguage } from './text/text'
 const Run = lazy(() => import('./pages/run/run'))
 const Compare = lazy(() => import('./pages/run/compare/compare'))
 const Approvals = lazy(() => import('./pages/approvals/approvals'))
+const OneApproval = lazy(() => import('./pages/approvals/one'))
+const OneWorker = lazy(() => import('./pages/workers/worker'))
 const Workers = lazy(() => import('./pages/workers/workers'))
 const Flows = lazy(() => import('./pages/flows/flows'))
 const Schedules = lazy(() => import('./pages/schedules/schedules'))
@@ -45,9 +47,13 @@ function Shown(): JSX.Element {
         <Run key={second} id={decodeURIComponent(second)} />
       )
     case 'approvals':
-      return <Approvals />
+      return second && third ? (
+        <OneApproval run={decodeURIComponent(second)} task={decodeURIComponent(third)} />
+      ) : (
+        <Approvals />
+      )
     case 'workers':
-      return <Workers />
+      return second ? <OneWorker key={second} id={decodeURIComponent(second)} /> : <Workers />
     case 'flows':
       return <Flows />
     case 'schedules':

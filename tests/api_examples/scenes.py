@@ -27,6 +27,7 @@ def keyed(key: str) -> dict[str, str]:
 async def show_runs(tour: Tour) -> None:
     # Before any run: what a worker has done is told a little later.
     await tour.show(200, "list_workers", scope="active")
+    await tour.show(200, "list_tags")
     await tour.show(200, "stream_workers", timeout_sec=5)
     submission: Members = {"flow_name": "daily_report", "params": {"day": "2026-02-18"}, "tag": "default"}
     asked: Members = {"headers": keyed("report-2026-02-18")}
@@ -279,6 +280,7 @@ async def show_operator(tour: Tour) -> None:
 
     await until(waits)
     await tour.show(200, "list_approvals", limit=1)
+    await tour.show(200, "list_approval_history", limit=1)
     await tour.show(200, "cancel_run", run_id=waiting)
     await tour.show(200, "get_known_key", key="report-2026-02-18")
     await tour.show(422, "get_known_key", key="k" * 300)

@@ -90,6 +90,12 @@ class Visit:
     def dialog_button(self, key: str) -> Locator:
         return self.page.locator("dialog").get_by_role("button", name=self.word(key), exact=True)
 
+    def answer(self, card: Locator, decision: str) -> None:
+        """Approve or reject on a card, with the question whether that is meant."""
+        word = self.word(f"approvals.{decision}")
+        card.locator(".buttons").get_by_role("button", name=word, exact=True).first.click()
+        self.page.locator("dialog").get_by_role("button", name=word, exact=True).click()
+
     def sees(self, text: str) -> None:
         expect(self.page.get_by_text(text).first).to_be_visible()
 

@@ -6,18 +6,20 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.cli.programs import Up
+from tests.cli.programs import Up, wait_for
 from tests.dashboard.browser import PHONE, ROOT, WINDOW, Visit, visit
 
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = {
     "/runs": ".rows .row",
     "/approvals": ".approval",
+    "/approvals?view=history": "tr[data-answer]",
     "/workers": "tbody tr",
     "/flows": "tbody tr",
     "/schedules": ".empty",
     "/wheels": ".page",
-    "/dlq": ".page",
+    "/dlq": "tr[data-letter]",
+    "/dlq?dismissed=1": "tr[data-letter]",
     "/strategies": "tbody tr",
     "/system": "tr[data-metric]",
     "/flows?start=diamond": "dialog .known-params",
@@ -30,13 +32,29 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 def run_id(site: Up) -> str:
     """Something to see on every page."""
     httpx.post(f"{site.url}/runs", json={"flow_name": "release", "params": {"version": "3"}})
+    answered = waiting_run(site)
+    body = {"resumeKey": "release", "decision": "reject", "comment": "not today"}
+    path = f"{site.url}/executions/{answered}/nodes/release/resume"
+    httpx.post(path, json=body, headers={"X-Idempotency-Key": answered}).raise_for_status()
+    unknown = httpx.post(f"{site.url}/runs", json={"flow_name": "unheard-of"}).json()["run_id"]
+    httpx.get(f"{site.url}/runs/{unknown}", params={"wait": 30})
     made = httpx.post(f"{site.url}/runs", json={"flow_name": "diamond"}).json()["run_id"]
     httpx.get(f"{site.url}/runs/{made}", params={"wait": 30})
     return str(made)
 
 
+def waiting_run(site: Up) -> str:
+    made = httpx.post(f"{site.url}/runs", json={"flow_name": "release"}).json()["run_id"]
+    wait_for(
+        lambda: any(one["run_id"] == made for one in httpx.get(f"{site.url}/approvals").json()["items"]),
+        "an approval",
+    )
+    return str(made)
+
+
 @pytest.mark.parametrize(
-    ("language", "theme", "window"), [("en", "light", WINDOW), ("ja", "dark", WINDOW), ("ja", "light", PHONE)]
+    ("language", "theme", "window"),
+    [("en", "light", WINDOW), ("ja", "dark", WINDOW), ("ja", "light", PHONE), ("en", "dark", PHONE)],
 )
 def test_axe_finds_nothing(
     browser: Browser, site: Up, run_id: str, language: str, theme: str, window: dict[str, int]
@@ -48,6 +66,9 @@ def test_axe_finds_nothing(
         wanted[f"/runs/{run_id}?tab=details"] = ".json"
         wanted["/runs?show=timeline"] = ".track .run-bar"
         wanted[f"/runs/{run_id}/compare/{run_id}"] = ".compare-table"
+        [worker] = httpx.get(f"{site.url}/workers").json()
+        wanted[f"/workers/{worker['worker_id']}"] = ".worker"
+        wanted[f"/approvals/{waiting_run(site)}/release"] = ".approval"
         found = {}
         for address, seen in wanted.items():
             shown.open(address)

@@ -55,7 +55,7 @@ def test_answer_an_approval_from_the_inbox(shown: Visit, site: Up) -> None:
     expect(card).to_contain_text("Deploy it?")
     expect(card).to_contain_text("shop-2.0.tar.gz")
     card.get_by_label(shown.word("approvals.comment")).fill("tests are green")
-    card.get_by_role("button", name=shown.word("approvals.approve")).click()
+    shown.answer(card, "approve")
     expect(card).to_have_count(0)
     shown.open(f"/runs/{run_id}")
     shown.status_is("COMPLETED")
@@ -71,7 +71,7 @@ def test_reject_on_the_page_of_the_run(shown: Visit, site: Up) -> None:
     expect(card.get_by_role("alert")).to_be_visible()
     card.get_by_label(shown.word("approvals.payload")).fill("")
     card.get_by_label(shown.word("approvals.comment")).fill("not on a Friday")
-    card.get_by_role("button", name=shown.word("approvals.reject")).click()
+    shown.answer(card, "reject")
     shown.status_is("FAILED")
     expect(shown.page.locator(".run-error")).to_contain_text("not on a Friday")
     assert shown.run_id == run_id
@@ -108,7 +108,7 @@ def test_redrive_a_dead_letter(shown: Visit, site: Up) -> None:
     submitted = httpx.post(f"{site.url}/runs", json={"flow_name": "nobody-knows-it"}).json()["run_id"]
     shown.open("/dlq")
     row = shown.page.locator("tr", has_text=submitted[:8])
-    expect(row).to_contain_text("flow_not_found")
+    expect(row).to_contain_text(shown.word("dlq.why.flow_not_found"))
     row.get_by_role("button", name=shown.word("dlq.look")).click()
     expect(shown.page.locator("dialog")).to_contain_text(submitted)
     shown.page.keyboard.press("Escape")

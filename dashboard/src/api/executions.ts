@@ -39,4 +39,18 @@ export type Approval = {
   tag: string
 }
 
+/** An approval that was answered. */
+export type GivenAnswer = {
+  run_id: string
+  task: string
+  flow_name: string
+  tag: string
+  prompt: Record<string, unknown> | null
+  since: number | null
+  decision: 'approve' | 'reject'
+  by: string | null
+  comment: string | null
+  answered_at: number
+}
+
 export type Graph = { graphId: string; version: number; createdAt: string; nodes?: unknown[]; nodeCount?: number }

@@ -1,9 +1,13 @@
-// What the page was told by the gateway, and who we are: a key or token, kept for this session of the browser only.
+// What the page was told by the gateway, and who we are: a key or token, kept for this session of the browser, or on
+// this device if the reader chose that.
 
 const root = document.documentElement
 
 export const authMethods = (root.dataset.auth ?? '').split(' ').filter(Boolean)
 export const keyHeader = root.dataset.keyHeader ?? 'X-API-Key'
+
+/** Of the gateway that this page came from. */
+export const gatewayVersion = document.body?.dataset.version ?? ''
 
 const PLACE = 'pyoco.credential'
 
@@ -23,15 +27,18 @@ const listeners = new Set<Listener>()
 
 export function credential(): Credential | null {
   try {
-    const kept = sessionStorage.getItem(PLACE)
+    const kept = sessionStorage.getItem(PLACE) ?? localStorage.getItem(PLACE)
     return kept ? (JSON.parse(kept) as Credential) : null
   } catch {
     return null
   }
 }
 
-export function signIn(given: Credential): void {
+/** `remember`: also for sessions to come, until somebody signs out. */
+export function signIn(given: Credential, remember = false): void {
   take(given)
+  if (remember) localStorage.setItem(PLACE, JSON.stringify(given))
+  else localStorage.removeItem(PLACE)
   others?.postMessage({ now: given } satisfies Said)
 }
 
@@ -47,8 +54,10 @@ export function askOtherTabs(): void {
 
 function take(given: Credential | null): void {
   if (JSON.stringify(given) === JSON.stringify(credential())) return
-  if (given === null) sessionStorage.removeItem(PLACE)
-  else sessionStorage.setItem(PLACE, JSON.stringify(given))
+  if (given === null) {
+    sessionStorage.removeItem(PLACE)
+    localStorage.removeItem(PLACE)
+  } else sessionStorage.setItem(PLACE, JSON.stringify(given))
   for (const tell of listeners) tell()
 }
 

@@ -136,6 +136,19 @@ export type Letter = {
   num_delivered: number | null
   payload?: string | null
   redriven_as?: string | null
+  dismissed?: { at: number; by: string | null; note: string | null } | null
+}
+
+/** Runs that wait for a worker of a tag, and the live workers of the tag. */
+export type TagQueue = {
+  tag: string
+  backlog: number
+  backlog_is_more: boolean
+  oldest_since: number | null
+  workers: number
+  draining: number
+  slots: number
+  free_slots: number
 }
 
 export type StreamInfo = {

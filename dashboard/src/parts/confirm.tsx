@@ -10,13 +10,15 @@ type Asked = {
   title: string
   safe: string
   go: string
+  /** How the button looks that does it. */
+  goes?: 'danger' | 'main'
   act: () => Promise<unknown>
   onClose: () => void
   children: ReactNode
 }
 
 /** It closes when it is done; what went wrong is said in it. */
-export function Confirm({ title, safe, go, act, onClose, children }: Asked): JSX.Element {
+export function Confirm({ title, safe, go, goes = 'danger', act, onClose, children }: Asked): JSX.Element {
   const doing = useDoing()
   const confirm = () =>
     doing.run(async () => {
@@ -32,7 +34,7 @@ export function Confirm({ title, safe, go, act, onClose, children }: Asked): JSX
           <button type="button" onClick={onClose}>
             {safe}
           </button>
-          <button type="button" className="danger" disabled={doing.busy} onClick={confirm}>
+          <button type="button" className={goes} disabled={doing.busy} onClick={confirm}>
             {go}
           </button>
         </div>

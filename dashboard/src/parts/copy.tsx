@@ -2,7 +2,9 @@
 import { type JSX, useState } from 'react'
 import { t } from '../text/text'
 
-export function CopyButton({ text, label }: { text: string; label?: string }): JSX.Element {
+/** `words`: on the button, in the place of "Copy". */
+export function CopyButton(props: { text: string; label?: string; words?: string }): JSX.Element {
+  const { text, label, words } = props
   const [done, setDone] = useState(false)
   const copy = async () => {
     await navigator.clipboard?.writeText(text).catch(() => undefined)
@@ -11,7 +13,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }): J
   }
   return (
     <button type="button" className="small" onClick={() => void copy()} aria-label={label}>
-      {done ? t('do.copied') : t('do.copy')}
+      {done ? t('do.copied') : (words ?? t('do.copy'))}
     </button>
   )
 }

@@ -2,7 +2,7 @@
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { type JSX, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { get } from '../api/client'
-import { credential, signOut } from '../api/session'
+import { credential, gatewayVersion, signOut } from '../api/session'
 import { reconnect } from '../api/stream'
 import type { Caller } from '../api/types'
 import { useCell } from '../live/cell'
@@ -12,6 +12,7 @@ import { go, usePlace } from '../live/place'
 import { useReread } from '../live/reread'
 import { setTheme, type Theme, theme } from '../live/theme'
 import { useWaiting } from '../pages/approvals/waiting'
+import { useOpenCount } from '../pages/dlq/letters'
 import { Toast } from '../parts/toast'
 import { number } from '../text/format'
 import { type Key, type Language, setLanguage, t, useLanguage } from '../text/text'
@@ -70,12 +71,10 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
         <div className="top-right">
           <Who />
           <Choices />
-          <button type="button" className="plain" onClick={() => setHelp(true)} aria-label={t('keys.title')}>
-            ?
-          </button>
         </div>
       </header>
       <Nav />
+      <Foot onKeys={() => setHelp(true)} />
       <main id="content" tabIndex={-1}>
         {children}
       </main>
@@ -94,6 +93,7 @@ function Nav(): JSX.Element {
   const { path } = usePlace()
   const sums = useCell(counts)
   const waiting = useWaiting()
+  const letters = useOpenCount()
   const { data: caller } = useCaller()
   useReread('strategies', ['caller'])
   const here = path.split('/')[1]
@@ -107,6 +107,7 @@ function Nav(): JSX.Element {
   const badges: Partial<Record<string, string>> = {
     runs: sums ? counted(sums.RUNNING + sums.PENDING + sums.CANCELLING) : undefined,
     approvals: counted(waiting.n, waiting.more),
+    dlq: counted(letters.n, letters.more),
   }
   return (
     <nav className="side" aria-label={t('nav.label')} ref={bar}>
@@ -114,9 +115,7 @@ function Nav(): JSX.Element {
         <a key={page} href={`#/${page}`} aria-current={here === page ? 'page' : undefined}>
           <Icon name={page} />
           <span className="nav-word">{t(`nav.${page}` as Key)}</span>
-          {badges[page] ? (
-            <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{badges[page]}</span>
-          ) : null}
+          {badges[page] ? <span className={`badge${page === 'runs' ? '' : ' strong'}`}>{badges[page]}</span> : null}
         </a>
       ))}
     </nav>
@@ -125,6 +124,19 @@ function Nav(): JSX.Element {
 
 function counted(n: number, more = false): string | undefined {
   return n === 0 ? undefined : `${number(n)}${more ? '+' : ''}`
+}
+
+/** Which version this is, and where help is: below the pages, or on a phone below the page. */
+function Foot({ onKeys }: { onKeys: () => void }): JSX.Element {
+  return (
+    <footer className="foot">
+      <a href="./docs">{t('foot.reference')}</a>
+      <button type="button" className="link" onClick={onKeys} aria-label={t('keys.title')}>
+        {t('foot.keys')}
+      </button>
+      {gatewayVersion && <span>{t('foot.version', { version: gatewayVersion })}</span>}
+    </footer>
+  )
 }
 
 function Live(): JSX.Element {

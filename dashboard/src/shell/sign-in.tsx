@@ -1,4 +1,4 @@
-// Who are you? A key or a token, kept for this session of the browser.
+// Sign in with a key or a token. It is kept for this session of the browser, or on this device by choice.
 import { type JSX, useState } from 'react'
 import type { ApiError } from '../api/client'
 import { authMethods, credential, signIn } from '../api/session'
@@ -14,16 +14,17 @@ export function SignIn({ error, intro }: { error: ApiError | null; intro?: strin
   const kinds = KINDS.filter((one) => authMethods.length === 0 || authMethods.includes(METHODS[one]))
   const [kind, setKind] = useState<Kind>(intro ? 'jwt' : (kinds[0] ?? 'key'))
   const [value, setValue] = useState('')
+  const [remember, setRemember] = useState(false)
   return (
     <form
       className="card sign-in"
       onSubmit={(event) => {
         event.preventDefault()
-        if (value.trim()) signIn({ kind, value: value.trim() })
+        if (value.trim()) signIn({ kind, value: value.trim() }, remember)
       }}
     >
       <h1>{t('who.title')}</h1>
-      <p>{intro ? `${intro} ${t('who.kept')}` : t('who.intro')}</p>
+      <p>{intro ?? t('who.intro')}</p>
       {credential() && error && (
         <p className="wrong" role="alert">
           {error.message}
@@ -43,6 +44,12 @@ export function SignIn({ error, intro }: { error: ApiError | null; intro?: strin
         {t(`who.${kind}`)}
         <input type="password" autoComplete="off" value={value} onChange={(event) => setValue(event.target.value)} />
       </label>
+      <div>
+        <label className="check">
+          <input type="checkbox" checked={remember} onChange={() => setRemember(!remember)} /> {t('who.remember')}
+        </label>
+        <p className="hint">{t('who.remember.hint')}</p>
+      </div>
       <button type="submit" className="main">
         {t('who.in')}
       </button>

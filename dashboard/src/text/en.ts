@@ -1,4 +1,5 @@
 // Every word of the dashboard in English. The other languages have the same keys; a test compares them.
+import { enOps } from './en-ops'
 import { enPages } from './en-pages'
 import { enRun } from './en-run'
 import { enRuns } from './en-runs'
@@ -45,7 +46,6 @@ export const en = {
   'who.out': 'Sign out',
   'who.title': 'Sign in',
   'who.intro': 'This gateway requires authentication.',
-  'who.kept': 'It is kept in this browser session only.',
   'who.key': 'API key',
   'who.jwt': 'Token (JWT)',
   'who.in': 'Sign in',
@@ -115,6 +115,7 @@ export const en = {
   ...enRun,
   ...enRuns,
   ...enPages,
+  ...enOps,
 
   'approvals.title': 'Approvals',
   'approvals.none.title': 'No pending approvals',
@@ -268,7 +269,6 @@ export const en = {
   'dlq.redriveAll': 'Redrive all {n}',
   'dlq.redriveTitle': 'Redrive {n} dead letters?',
   'dlq.redriveText': 'Each starts again from its first task as a new run, with the same parameters. No results are reused.',
-  'dlq.redriveRejected': 'Letters of rejected approvals are included: their runs start again and ask for the approval again.',
   'dlq.redriveDo': 'Redrive {n}',
   'dlq.redriven': 'Redriven as',
   'dlq.redrivenAll': '{n} redriven.',

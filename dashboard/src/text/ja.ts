@@ -1,5 +1,6 @@
 // ダッシュボードの日本語。キーは英語と同じで、テストが突き合わせる。
 import type { en } from './en'
+import { jaOps } from './ja-ops'
 import { jaPages } from './ja-pages'
 import { jaRun } from './ja-run'
 import { jaRuns } from './ja-runs'
@@ -46,7 +47,6 @@ export const ja: Record<keyof typeof en, string> = {
   'who.out': 'サインアウト',
   'who.title': 'サインイン',
   'who.intro': 'このゲートウェイは認証を必要とします。',
-  'who.kept': '入力内容はこのブラウザーのセッション中だけ保持されます。',
   'who.key': 'APIキー',
   'who.jwt': 'トークン (JWT)',
   'who.in': 'サインイン',
@@ -116,6 +116,7 @@ export const ja: Record<keyof typeof en, string> = {
   ...jaRun,
   ...jaRuns,
   ...jaPages,
+  ...jaOps,
 
   'approvals.title': '承認',
   'approvals.none.title': '承認待ちはありません',
@@ -269,7 +270,6 @@ export const ja: Record<keyof typeof en, string> = {
   'dlq.redriveAll': '{n} 件すべて再投入',
   'dlq.redriveTitle': '{n} 件のデッドレターを再投入しますか',
   'dlq.redriveText': 'それぞれ同じパラメーターで、最初のタスクから新しい実行として開始します。以前の結果は引き継ぎません。',
-  'dlq.redriveRejected': '却下された承認のものも含まれます。その実行も最初から始まり、再び承認を求めます。',
   'dlq.redriveDo': '{n} 件を再投入',
   'dlq.redriven': '再投入先',
   'dlq.redrivenAll': '{n} 件を再投入しました。',

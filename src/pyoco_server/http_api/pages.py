@@ -12,6 +12,7 @@ import asyncio
 import gzip
 import mimetypes
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 from starlette.requests import Request
@@ -56,6 +57,10 @@ _PAGE = {
 }
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 # As in `index.html`; it is replaced by one with the settings of the gateway.
+_BODY = "<body>"
+_VERSION = version("pyoco-server")
+# Not every system has a table with this type.
+_KINDS = {".woff2": "font/woff2"}
 _OPENING = '<html lang="en" data-lang="auto" data-auth="" data-key-header="X-API-Key">'
 
 
@@ -83,7 +88,7 @@ async def static(request: Request) -> Response:
     path = _files().get(name)
     if path is None or not path.is_file():
         return error_answer(request, NotFound("There is no such file.", err_id=""))
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind = _KINDS.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return _answer(request, path.read_bytes(), kind, _FOR_EVER)
 
 
@@ -122,7 +127,7 @@ def _page(config: NatsBackendConfig, accept_language: str | None) -> str:
         f'<html lang="{shown}" data-lang="{language}" data-auth="{methods}" '
         f'data-key-header="{config.http_api_key_header}">'
     )
-    return page.replace(_OPENING, opening, 1)
+    return page.replace(_OPENING, opening, 1).replace(_BODY, f'<body data-version="{_VERSION}">', 1)
 
 
 def _files() -> dict[str, Path]:

@@ -169,3 +169,38 @@ class DismissAnswer(TypedDict):
 
     letter_id: str
     dismissed: DismissalAnswer
+
+
+class AnsweredApproval(TypedDict):
+    """An approval that was answered. `decision`: `approve` or `reject`; instants are unix seconds."""
+
+    run_id: str
+    task: str
+    flow_name: str
+    tag: str
+    prompt: dict[str, object] | None
+    since: float | None
+    decision: str
+    by: str | None
+    comment: str | None
+    answered_at: float
+
+
+class ApprovalHistoryAnswer(TypedDict):
+    """A page of answers, the latest first."""
+
+    items: list[AnsweredApproval]
+    next_cursor: str | None
+
+
+class TagQueueAnswer(TypedDict):
+    """The runs that wait for a worker of one tag, and the live workers of the tag."""
+
+    tag: str
+    backlog: int
+    backlog_is_more: bool
+    oldest_since: float | None
+    workers: int
+    draining: int
+    slots: int
+    free_slots: int

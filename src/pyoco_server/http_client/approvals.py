@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pyoco_server.http_client.answers import CommandAnswer
+from pyoco_server.http_client.answers import ApprovalHistoryAnswer, CommandAnswer
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.script import ApiRequest, Emit, Script, Stream, ask
 
@@ -12,6 +12,13 @@ from pyoco_server.http_client.script import ApiRequest, Emit, Script, Stream, as
 def list_approvals(*, limit: int | None = None, cursor: str | None = None) -> Script[dict[str, Any]]:
     """`{"items", "next_cursor"}`: the tasks that wait for an answer, the longest waiting first."""
     return ask(ApiRequest("GET", "/approvals", given(limit=limit, cursor=cursor)))
+
+
+def list_approval_history(
+    *, limit: int | None = None, cursor: str | None = None
+) -> Script[ApprovalHistoryAnswer]:
+    """`{"items", "next_cursor"}`: the answers that were given, the latest first."""
+    return ask(ApiRequest("GET", "/approvals/history", given(limit=limit, cursor=cursor)))
 
 
 def each_approval(*, page_size: int = 100) -> Stream[dict[str, Any]]:

@@ -110,6 +110,7 @@ class AsyncPyocoClient:
 
     # Approvals
     list_approvals = Awaited(approval_calls.list_approvals)
+    list_approval_history = Awaited(approval_calls.list_approval_history)
     resume_task = Awaited(approval_calls.resume_task)
 
     # Schedules
@@ -134,6 +135,7 @@ class AsyncPyocoClient:
 
     # Workers
     get_workers = Awaited(workers.get_workers)
+    list_worker_tags = Awaited(workers.list_worker_tags)
     patch_worker_hidden = Awaited(workers.patch_worker_hidden)
     patch_worker_draining = Awaited(workers.patch_worker_draining)
     wait_drained = Awaited(workers.wait_drained)

@@ -111,6 +111,7 @@ class PyocoHttpClient:
 
     # Approvals
     list_approvals = Blocking(approval_calls.list_approvals)
+    list_approval_history = Blocking(approval_calls.list_approval_history)
     resume_task = Blocking(approval_calls.resume_task)
 
     # Schedules
@@ -135,6 +136,7 @@ class PyocoHttpClient:
 
     # Workers
     get_workers = Blocking(workers.get_workers)
+    list_worker_tags = Blocking(workers.list_worker_tags)
     patch_worker_hidden = Blocking(workers.patch_worker_hidden)
     patch_worker_draining = Blocking(workers.patch_worker_draining)
     wait_drained = Blocking(workers.wait_drained)

@@ -6,6 +6,7 @@ import math
 import time
 from typing import Any
 
+from pyoco_server.http_client.answers import TagQueueAnswer
 from pyoco_server.http_client.calls import deadline_after, given, left_sec, path_of
 from pyoco_server.http_client.script import ApiRequest, ResumingStream, Script, ask
 
@@ -29,6 +30,11 @@ def get_workers(
     """Workers that are alive; with `scope="all"` also those that are gone."""
     query = given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     return ask(ApiRequest("GET", "/workers", query))
+
+
+def list_worker_tags() -> Script[list[TagQueueAnswer]]:
+    """The backlog, the oldest wait and the workers of each tag."""
+    return ask(ApiRequest("GET", "/workers/tags"))
 
 
 def patch_worker_hidden(worker_id: str, hidden: bool) -> Script[dict[str, Any]]:

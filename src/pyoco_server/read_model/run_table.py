@@ -17,6 +17,15 @@ from typing import NamedTuple
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model import tag_table
+from pyoco_server.read_model.answers import (
+    CREATE_ANSWERS,
+    NEWEST,
+    AnswerPlace,
+    AnswerRow,
+    GivenAnswer,
+    page_of_answers,
+    write_answers,
+)
 from pyoco_server.read_model.disposable_sqlite import DisposableTables
 from pyoco_server.read_model.erased_runs import CREATE_ERASED, ErasedRun, erased_after, write_erased
 from pyoco_server.read_model.run_rows import WAITING, FoundRun, Row, decode_all, newest_first
@@ -36,7 +45,7 @@ EXECUTING = "EXECUTING"
 LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
 
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 11
+SCHEMA = 12
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -101,7 +110,7 @@ class Filter(NamedTuple):
 
 class RunTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
-        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_ERASED
+        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_ANSWERS + CREATE_ERASED
         super().__init__(path, str(SCHEMA), tables + "".join(_list_indexes()))
 
     def write(
@@ -111,6 +120,7 @@ class RunTable(DisposableTables):
         meta: dict[str, str],
         begun: Iterable[SubmittedRun] = (),
         waits: WaitChanges | None = None,
+        answers: Sequence[AnswerRow] = (),
     ) -> None:
         with self.transaction():
             self._db.executemany(_UPSERT, rows)
@@ -120,6 +130,8 @@ class RunTable(DisposableTables):
                 write_erased(self._db, gone)
             if waits:
                 write_waits(self._db, waits)
+            if answers or gone:
+                write_answers(self._db, answers, [one.run_id for one in gone])
             self.write_meta(meta)
 
     def state(self, run_id: str) -> bytes | None:
@@ -200,6 +212,12 @@ class RunTable(DisposableTables):
     ) -> list[tuple[WaitPlace, OpenWait]]:
         """Open waits, the longest waiting first, from this position on."""
         return page_of_waits(self._db, tenant, limit, after or WaitPlace(0, 0))
+
+    def answers(
+        self, tenant: str | None, limit: int, before: AnswerPlace = NEWEST
+    ) -> list[tuple[AnswerPlace, GivenAnswer]]:
+        """Answers to waits, the latest first, from this position on."""
+        return page_of_answers(self._db, tenant, limit, before)
 
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])

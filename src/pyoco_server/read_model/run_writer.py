@@ -15,6 +15,7 @@ from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.lifecycle.events import Event, RunErased
 from pyoco_server.lifecycle.reduce import fold_listed
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.read_model.answers import AnswerRow, answers_in
 from pyoco_server.read_model.erased_runs import ErasedRun
 from pyoco_server.read_model.run_rows import ChangedRun, decode, decode_all, row_of, slim, submitted_row
 from pyoco_server.read_model.run_table import Filter, RunTable
@@ -54,6 +55,7 @@ class RunWriter:
         self._dirty: dict[str, ChangedRun] = {}
         self._gone: dict[str, ErasedRun] = {}  # erased, and not written yet
         self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
+        self._answers: list[AnswerRow] = []  # given, and not written yet
         self._clock = 0.0
         self._flush_timer: asyncio.TimerHandle | None = None
 
@@ -88,6 +90,7 @@ class RunWriter:
         run = fold_listed(before, events)
         if run is not None:
             self._change(before, run, seq)
+            self._answers += answers_in(before, run, events, seq)
         elif any(isinstance(event, RunErased) for event in events):
             self._gone[run_id] = ErasedRun(run_id, seq, 0, None, has_owner=False)
         return FoldedCommit(before, run, events)
@@ -106,8 +109,8 @@ class RunWriter:
         dirty = self._dirty
         rows = [row_of(changed) for changed in dirty.values() if not changed.run.gone]
         begun = [submitted_row(changed.run) for changed in dirty.values() if not changed.run.gone]
-        self._table.write(rows, list(self._gone.values()), self._meta(), begun, self._waits)
-        self._dirty, self._waits, self._gone = {}, {}, {}
+        self._table.write(rows, list(self._gone.values()), self._meta(), begun, self._waits, self._answers)
+        self._dirty, self._waits, self._gone, self._answers = {}, {}, {}, []
         for run_id, changed in dirty.items():
             if changed.run.is_terminal:
                 self._live.pop(run_id, None)
@@ -125,6 +128,7 @@ class RunWriter:
         self._dirty.clear()
         self._gone.clear()
         self._waits.clear()
+        self._answers.clear()
         self.tally.clear()
         self.days.clear()
         self._clock = 0.0

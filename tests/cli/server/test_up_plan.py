@@ -166,6 +166,16 @@ def test_the_command_to_try_can_be_typed_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert as_typed("pyoco-client list") == "pyoco-client list"
 
 
+def test_without_a_worker_the_screen_names_the_command_that_starts_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")  # then the command to try makes a key
+    with _Bound("127.0.0.1", 8000) as sock:
+        shown = dict(facts(plan(nats_url="nats://127.0.0.1:4999"), Listening(sock, "127.0.0.1")))
+    command = "pyoco-worker --nats-url nats://127.0.0.1:4999 --flow-resolver my_flows.py:resolve"
+    assert command in shown["Worker"]
+
+
 def test_where_only_tokens_count_no_key_is_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_JWT_JWKS", "jwks.json")
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "jwt")

@@ -114,7 +114,7 @@ def test_an_answer_is_confirmed_as_what_it_was(shown: Visit, site: Up, decision:
     run_id = submit(site, "release", version="3.0")
     shown.open("/approvals")
     card = shown.page.locator(".approval", has_text=run_id[:8])
-    card.get_by_role("button", name=shown.word(f"approvals.{decision}")).click()
+    shown.answer(card, decision)
     said = {"approve": "approvals.approved", "reject": "approvals.rejected"}[decision]
     expect(shown.page.locator(".toast")).to_have_text(shown.word(said, run=run_id[:8]))
 

@@ -17,7 +17,7 @@ def card(shown: Visit) -> Locator:
 def test_the_comment_of_an_approval_is_shown(shown: Visit, site: Up) -> None:
     shown.start("release", '{"version": "4.0"}')
     card(shown).get_by_label(shown.word("approvals.comment")).fill("tests are green")
-    card(shown).get_by_role("button", name=shown.word("approvals.approve")).click()
+    shown.answer(card(shown), "approve")
     shown.status_is("COMPLETED")
     answer = shown.page.locator("[data-answer=release]")
     expect(answer).to_contain_text(shown.word("status.APPROVED"))
@@ -27,7 +27,7 @@ def test_the_comment_of_an_approval_is_shown(shown: Visit, site: Up) -> None:
 def test_a_rejection_is_shown_as_a_rejection(shown: Visit, site: Up) -> None:
     shown.start("release", '{"version": "4.1"}')
     card(shown).get_by_label(shown.word("approvals.comment")).fill("not on a Friday")
-    card(shown).get_by_role("button", name=shown.word("approvals.reject")).click()
+    shown.answer(card(shown), "reject")
     shown.status_is("FAILED")
     expect(shown.page.locator(".run-error strong")).to_have_text(shown.word("run.rejected", task="release"))
     expect(shown.page.locator(".run-error")).to_contain_text("not on a Friday")

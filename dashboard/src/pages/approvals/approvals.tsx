@@ -1,40 +1,90 @@
-// Everything that waits for a person, the longest first; answered in place, also on a phone.
-import { useQueryClient } from '@tanstack/react-query'
-import { type JSX, useState } from 'react'
-import { part, send } from '../../api/client'
-import type { Approval } from '../../api/executions'
+// Everything that waits for a person, answered in place, also on a phone; and the history of answers.
+import type { JSX } from 'react'
 import type { Run } from '../../api/types'
-import { newKey, useDoing } from '../../live/doing'
-import { now } from '../../live/now'
-import { reread } from '../../live/reread'
+import { rewrite, usePlace } from '../../live/place'
 import { Empty } from '../../parts/empty'
-import { Json } from '../../parts/json'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
-import { Shape } from '../../parts/status'
-import { Ago, Span } from '../../parts/time'
-import { say } from '../../parts/toast'
-import { Wrong } from '../../parts/wrong'
-import { short } from '../../text/format'
+import { number } from '../../text/format'
 import { t } from '../../text/text'
+import { ApprovalCard } from './card'
+import { History } from './history'
+import { matches, ORDERS, type Order, orderOf, sorted } from './sorting'
 import { itemsOf, useApprovals } from './waiting'
 
 // A pause needs nobody.
 const SLEEP = 'sleep:'
 const EXAMPLE = 'flow >> build >> approval("release", prompt={"question": "Deploy it?"}) >> deploy'
+// With fewer there is nothing to search.
+const SEARCHED_FROM = 2
 
 export default function Approvals(): JSX.Element {
+  const { query } = usePlace()
   const list = useApprovals()
-  const items = itemsOf(list.data)
+  const history = query.get('view') === 'history'
+  const search = query.get('q') ?? ''
+  const count = itemsOf(list.data).length
   return (
     <Page title={t('approvals.title')}>
+      <div className="narrow">
+        <div className="counts" role="group" aria-label={t('approvals.views')}>
+          <button type="button" aria-pressed={!history} onClick={() => rewrite({ view: null })}>
+            {t('approvals.open')} <b>{`${number(count)}${list.hasNextPage ? '+' : ''}`}</b>
+          </button>
+          <button type="button" aria-pressed={history} onClick={() => rewrite({ view: 'history' })}>
+            {t('approvals.history')}
+          </button>
+        </div>
+        {(history || count >= SEARCHED_FROM || search) && (
+          <input
+            type="search"
+            className="search"
+            value={search}
+            placeholder={t('approvals.search')}
+            aria-label={t('approvals.search')}
+            onChange={(event) => rewrite({ q: event.target.value })}
+          />
+        )}
+        {!history && count >= SEARCHED_FROM && <Sorting order={orderOf(query.get('sort'))} />}
+      </div>
+      {history ? <History search={search} /> : <Open list={list} search={search} order={orderOf(query.get('sort'))} />}
+    </Page>
+  )
+}
+
+function Sorting({ order }: { order: Order }): JSX.Element {
+  return (
+    <label>
+      <span>{t('approvals.sort')}</span>
+      <select value={order} onChange={(event) => rewrite({ sort: event.target.value })}>
+        {ORDERS.map((one) => (
+          <option key={one} value={one}>
+            {t(`approvals.sort.${one}`)}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+type Opened = { list: ReturnType<typeof useApprovals>; search: string; order: Order }
+
+function Open({ list, search, order }: Opened): JSX.Element {
+  const all = itemsOf(list.data)
+  const shown = sorted(
+    all.filter((one) => matches(one, search)),
+    order,
+  )
+  return (
+    <>
       <Reading query={list} />
-      {list.data && items.length === 0 && (
+      {list.data && all.length === 0 && (
         <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />
       )}
+      {all.length > 0 && shown.length === 0 && <p className="empty">{t('approvals.none.match')}</p>}
       <div className="cards">
-        {items.map((one) => (
-          <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />
+        {shown.map((one) => (
+          <ApprovalCard key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />
         ))}
       </div>
       {list.hasNextPage && (
@@ -42,7 +92,7 @@ export default function Approvals(): JSX.Element {
           {t('do.more')}
         </button>
       )}
-    </Page>
+    </>
   )
 }
 
@@ -54,133 +104,11 @@ export function RunWaits({ run }: { run: Run }): JSX.Element | null {
   if (waits.length === 0) return null
   return (
     <div className="cards">
-      {waits.map(({ task, wait }) => (
-        <article key={task} className="card approval" data-approval={task}>
-          <div className="card-head">
-            <h2>{task}</h2>
-            <Waiting since={wait.since} />
-          </div>
-          <Prompt prompt={wait.prompt ?? null} />
-          <Answer wait={{ run_id: run.run_id, task, wait_key: wait.key }} />
-        </article>
-      ))}
+      {waits.map(({ task, wait }) => {
+        const { run_id, flow_name } = run
+        const { key: wait_key, since, prompt = null } = wait
+        return <ApprovalCard key={task} onRun wait={{ run_id, flow_name, task, wait_key, since, prompt }} />
+      })}
     </div>
   )
-}
-
-function Card({ wait }: { wait: Approval }): JSX.Element {
-  return (
-    <article className="card approval" data-approval={wait.task}>
-      <div className="card-head">
-        <h2>{wait.task}</h2>
-        <Waiting since={wait.since} />
-      </div>
-      <p className="faint-text">
-        <a href={`#/runs/${part(wait.run_id)}`}>
-          {wait.flow_name} <span className="mono">{short(wait.run_id)}</span>
-        </a>
-        {wait.deadline_at !== null && (
-          <>
-            {' '}
-            · {t('approvals.deadline')}{' '}
-            {wait.deadline_at < now() ? t('approvals.overdue') : <Ago at={wait.deadline_at} />}
-          </>
-        )}
-      </p>
-      <Prompt prompt={wait.prompt} />
-      <Answer wait={wait} />
-    </article>
-  )
-}
-
-/** For how long: that is what whoever answers wants to know first. */
-function Waiting({ since }: { since: number }): JSX.Element {
-  return (
-    <span className="status tone-wait">
-      <Shape status="WAITING" /> {t('approvals.waiting')} <Span from={since} to={null} />
-    </span>
-  )
-}
-
-/** A question in words where there is one; the rest as it is. */
-function Prompt({ prompt }: { prompt: Record<string, unknown> | null }): JSX.Element | null {
-  if (prompt === null) return null
-  const { question, ...rest } = prompt
-  return (
-    <>
-      {typeof question === 'string' && <p className="question">{question}</p>}
-      {typeof question !== 'string' && question !== undefined && <Json value={question} label="question" />}
-      {Object.keys(rest).length > 0 && (
-        <dl className="facts">
-          {Object.entries(rest).map(([name, value]) => (
-            <div className="fact" key={name}>
-              <dt>{name}</dt>
-              <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
-            </div>
-          ))}
-        </dl>
-      )}
-    </>
-  )
-}
-
-export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wait_key'> }): JSX.Element {
-  const queries = useQueryClient()
-  const [comment, setComment] = useState('')
-  const [payload, setPayload] = useState<string | null>(null)
-  const doing = useDoing()
-  const [key] = useState(newKey)
-  const answer = async (decision: 'approve' | 'reject') => {
-    const body = {
-      resumeKey: wait.wait_key,
-      decision,
-      ...(comment ? { comment } : {}),
-      ...(payload?.trim() ? { payload: read(payload) } : {}),
-    }
-    await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, {
-      'X-Idempotency-Key': `${key}-${decision}`,
-    })
-    say(t(decision === 'approve' ? 'approvals.approved' : 'approvals.rejected', { run: short(wait.run_id) }))
-    await reread(queries, ['approvals'])
-  }
-  return (
-    <form className="stack" onSubmit={(event) => event.preventDefault()}>
-      <label className="field">
-        {t('approvals.comment')}
-        <input value={comment} maxLength={1000} onChange={(event) => setComment(event.target.value)} />
-      </label>
-      {payload === null ? (
-        <button type="button" className="plain add-payload" onClick={() => setPayload('')}>
-          {t('approvals.more')}
-        </button>
-      ) : (
-        <label className="field">
-          {t('approvals.payload')}
-          <textarea value={payload} spellCheck={false} onChange={(event) => setPayload(event.target.value)} />
-        </label>
-      )}
-      {doing.error !== null && <Wrong error={doing.error} />}
-      <div className="buttons">
-        <button
-          type="button"
-          className="danger"
-          disabled={doing.busy}
-          onClick={() => doing.run(() => answer('reject'))}
-        >
-          {t('approvals.reject')}
-        </button>
-        <button type="button" className="main" disabled={doing.busy} onClick={() => doing.run(() => answer('approve'))}>
-          {t('approvals.approve')}
-        </button>
-      </div>
-    </form>
-  )
-}
-
-function read(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Error(t('approvals.badJson', { why: (error as Error).message }))
-  }
 }

@@ -1,10 +1,10 @@
-// What could not be run: by reason, one by one, and another try for one or for all of them.
-import { useInfiniteQuery } from '@tanstack/react-query'
+// What could not be delivered or started: by reason, one by one; redrive one or all, dismiss one with a note.
+import { useQueryClient } from '@tanstack/react-query'
 import { type JSX, useMemo, useState } from 'react'
-import { get, part, send } from '../../api/client'
+import { part, send } from '../../api/client'
 import type { Letter } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
-import { useReread } from '../../live/reread'
+import { reread } from '../../live/reread'
 import { Confirm, Meant } from '../../parts/confirm'
 import { Empty } from '../../parts/empty'
 import { LeftOut } from '../../parts/notice'
@@ -17,26 +17,22 @@ import { sentence } from '../../parts/wrong'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
 import { each } from '../runs/bulk'
-import { LetterDialog } from './letter'
+import { DismissDialog } from './dismiss'
+import { DismissedBy, LetterDialog, reasonWord } from './letter'
+import { isOpen, itemsOf, useLetters } from './letters'
 
-const PAGE = 200
 const AT_ONCE = 4
-
-type Letters = { items: Letter[]; next_cursor: string | null }
 
 export default function DeadLetters(): JSX.Element {
   const { query } = usePlace()
   const reason = query.get('reason') ?? ''
   const [looking, setLooking] = useState<string | null>(null)
   const [redriven, setRedriven] = useState<ReadonlyMap<string, string>>(new Map())
-  const pages = useInfiniteQuery({
-    queryKey: ['dlq'],
-    queryFn: ({ pageParam }) => get<Letters>('/dlq', { limit: PAGE, cursor: pageParam }),
-    initialPageParam: '',
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  useReread('dead_letters', ['dlq'])
-  const letters = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data])
+  const queries = useQueryClient()
+  const withDismissed = query.get('dismissed') === '1'
+  const [dismissing, setDismissing] = useState<Letter | null>(null)
+  const pages = useLetters(withDismissed)
+  const letters = useMemo(() => itemsOf(pages.data), [pages.data])
   const ofReason = letters.filter((letter) => letter.reason === reason)
   // A reason that no letter has is left out; while there are more letters to load it may yet come.
   const isUnknown = reason !== '' && letters.length > 0 && ofReason.length === 0 && !pages.hasNextPage
@@ -57,24 +53,46 @@ export default function DeadLetters(): JSX.Element {
     else say(t('dlq.redrivenAll', { n: done }))
   }
   const [asking, setAsking] = useState<Letter[] | null>(null)
-  const open = shown.filter((letter) => letter.run_id && !redriven.has(letter.id))
+  const open = shown.filter((letter) => letter.run_id && isOpen(letter) && !redriven.has(letter.id))
   return (
     <Page
       title={t('dlq.title')}
       actions={
-        open.length > 1 && (
-          <button type="button" onClick={() => setAsking(open)}>
-            {t('dlq.redriveAll', { n: number(open.length) })}
-          </button>
-        )
+        <>
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={withDismissed}
+              onChange={() => rewrite({ dismissed: withDismissed ? null : '1' })}
+            />{' '}
+            {t('dlq.withDismissed')}
+          </label>
+          {open.length > 1 && (
+            <button type="button" onClick={() => setAsking(open)}>
+              {t('dlq.redriveAll', { n: number(open.length) })}
+            </button>
+          )}
+        </>
       }
     >
       <Reading query={pages} />
-      {pages.data && letters.length === 0 && <Empty title={t('dlq.none.title')} text={t('dlq.none.text')} />}
+      {pages.data && letters.length === 0 && (
+        <Empty title={t('dlq.none.title')} text={t('dlq.none.text')}>
+          <a className="button" href="#/runs?status=FAILED">
+            {t('dlq.toRuns')}
+          </a>
+        </Empty>
+      )}
       {isUnknown && <LeftOut words={[`reason=${reason}`]} clear="#/dlq" />}
       {letters.length > 0 && <Reasons letters={letters} reason={reason} />}
       {shown.length > 0 && (
-        <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => setAsking([letter])} />
+        <List
+          letters={shown}
+          redriven={redriven}
+          look={setLooking}
+          redrive={(letter) => setAsking([letter])}
+          dismiss={setDismissing}
+        />
       )}
       {pages.hasNextPage && (
         <button type="button" onClick={() => void pages.fetchNextPage()}>
@@ -90,9 +108,17 @@ export default function DeadLetters(): JSX.Element {
           onClose={() => setAsking(null)}
         >
           <p>{t('dlq.redriveText')}</p>
-          <p>{t('dlq.redriveRejected')}</p>
           <Meant items={asking.map((letter) => ({ flow: letter.flow_name, id: letter.run_id }))} />
         </Confirm>
+      )}
+      {dismissing && (
+        <DismissDialog
+          letter={dismissing}
+          onClose={() => {
+            setDismissing(null)
+            void reread(queries, ['dlq'])
+          }}
+        />
       )}
       {looking && <LetterDialog id={looking} onClose={() => setLooking(null)} />}
     </Page>
@@ -109,7 +135,7 @@ function Reasons({ letters, reason }: { letters: Letter[]; reason: string }): JS
       </button>
       {[...sums].map(([name, sum]) => (
         <button key={name} type="button" aria-pressed={reason === name} onClick={() => rewrite({ reason: name })}>
-          {name} <b>{number(sum)}</b>
+          {reasonWord(name)} <b>{number(sum)}</b>
         </button>
       ))}
     </div>
@@ -121,6 +147,7 @@ function List(props: {
   redriven: ReadonlyMap<string, string>
   look: (id: string) => void
   redrive: (letter: Letter) => void
+  dismiss: (letter: Letter) => void
 }): JSX.Element {
   return (
     <TableBox label={t('dlq.title')}>
@@ -138,19 +165,28 @@ function List(props: {
       </thead>
       <tbody>
         {props.letters.map((letter) => {
-          const again = props.redriven.get(letter.id)
+          const again = props.redriven.get(letter.id) ?? letter.redriven_as
           return (
             <tr key={letter.id} data-letter={letter.id}>
               <td className="nowrap">
                 <Ago at={letter.timestamp} />
               </td>
-              <td className="nowrap">{letter.reason}</td>
+              <td className="nowrap" title={letter.reason}>
+                {reasonWord(letter.reason)}
+              </td>
               <td>{letter.flow_name ?? '–'}</td>
               <td className="mono">
                 {letter.run_id ? <a href={`#/runs/${part(letter.run_id)}`}>{short(letter.run_id)}</a> : '–'}
               </td>
-              <td className="clip" title={letter.error ?? ''}>
-                {letter.error}
+              <td>
+                <span className="clip" title={letter.error ?? ''}>
+                  {letter.error}
+                </span>
+                {letter.dismissed && (
+                  <small>
+                    <DismissedBy dismissed={letter.dismissed} />
+                  </small>
+                )}
               </td>
               <td className="right nowrap row-actions">
                 <button
@@ -176,6 +212,16 @@ function List(props: {
                       {t('dlq.redrive')}
                     </button>
                   )
+                )}{' '}
+                {!letter.dismissed && (
+                  <button
+                    type="button"
+                    className="small"
+                    aria-label={`${t('dlq.dismiss')} ${letter.id}`}
+                    onClick={() => props.dismiss(letter)}
+                  >
+                    {t('dlq.dismiss')}
+                  </button>
                 )}
               </td>
             </tr>

@@ -3,12 +3,13 @@ import { useQuery } from '@tanstack/react-query'
 import type { JSX } from 'react'
 import { get, part } from '../../api/client'
 import type { Letter } from '../../api/types'
+import { useNow } from '../../live/now'
 import { Dialog } from '../../parts/dialog'
 import { Json } from '../../parts/json'
 import { Reading } from '../../parts/reading'
 import { Ago } from '../../parts/time'
-import { short } from '../../text/format'
-import { t } from '../../text/text'
+import { ago, short } from '../../text/format'
+import { t, word } from '../../text/text'
 
 export function LetterDialog({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
   const letter = useQuery({ queryKey: ['dlq', id], queryFn: () => get<Letter>(`/dlq/${part(id)}`) })
@@ -19,7 +20,9 @@ export function LetterDialog({ id, onClose }: { id: string; onClose: () => void 
         <div className="stack">
           <dl className="facts">
             <dt>{t('dlq.reason')}</dt>
-            <dd>{letter.data.reason}</dd>
+            <dd>
+              {reasonWord(letter.data.reason)} <span className="mono">({letter.data.reason})</span>
+            </dd>
             <dt>{t('dlq.when')}</dt>
             <dd>
               <Ago at={letter.data.timestamp} />
@@ -37,6 +40,11 @@ export function LetterDialog({ id, onClose }: { id: string; onClose: () => void 
               </>
             )}
           </dl>
+          {letter.data.dismissed && (
+            <p>
+              <DismissedBy dismissed={letter.data.dismissed} />
+            </p>
+          )}
           {letter.data.error && (
             <pre className="wrong" tabIndex={0}>
               {letter.data.error}
@@ -56,4 +64,15 @@ function readable(payload: string | null | undefined): unknown {
   } catch {
     return payload
   }
+}
+
+/** What a reason code means, in words. */
+export function reasonWord(reason: string): string {
+  return word(`dlq.why.${reason}`, reason)
+}
+
+export function DismissedBy({ dismissed }: { dismissed: NonNullable<Letter['dismissed']> }): JSX.Element {
+  const at = ago(dismissed.at, useNow())
+  const said = dismissed.by ? t('dlq.dismissedBy', { at, by: dismissed.by }) : t('dlq.dismissedAt', { at })
+  return <span>{dismissed.note ? `${said}: ${dismissed.note}` : said}</span>
 }

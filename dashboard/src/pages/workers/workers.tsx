@@ -4,25 +4,20 @@ import { part, send } from '../../api/client'
 import type { Worker } from '../../api/types'
 import { useCell } from '../../live/cell'
 import { useDoing } from '../../live/doing'
-import { useNow } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
-import { Shape } from '../../parts/status'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { say } from '../../parts/toast'
 import { sentence, Wrong } from '../../parts/wrong'
-import { ago, short, span } from '../../text/format'
+import { short } from '../../text/format'
 import { type Key, t } from '../../text/text'
 import { Drain, DrainMark } from './drain'
+import { Queues } from './queues'
+import { Tags } from './tags'
 import { ask, refused, useWorkers } from './use-workers'
+import { isUp, Slots, State, Wheels } from './worker-parts'
 
-const LOOKS: Record<Worker['state'], [shape: string, tone: string]> = {
-  RUNNING: ['RUNNING', 'busy'],
-  IDLE: ['COMPLETED', 'good'],
-  STOPPED_GRACEFUL: ['CANCELLED', 'quiet'],
-  DISCONNECTED: ['FAILED', 'bad'],
-}
 const ORDER: Worker['state'][] = ['DISCONNECTED', 'RUNNING', 'IDLE', 'STOPPED_GRACEFUL']
 
 export default function Workers(): JSX.Element {
@@ -31,7 +26,7 @@ export default function Workers(): JSX.Element {
   const [hidden, setHidden] = useState(false)
   const [gone, setGone] = useState(true)
   const shown = (workers ?? [])
-    .filter((one) => (hidden || !one.hidden) && (gone || one.state === 'RUNNING' || one.state === 'IDLE'))
+    .filter((one) => (hidden || !one.hidden) && (gone || isUp(one)))
     .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || a.worker_id.localeCompare(b.worker_id))
   const actions = (
     <>
@@ -55,7 +50,7 @@ export default function Workers(): JSX.Element {
         />
       )}
       {shown.length > 0 && <List workers={shown} />}
-      {shown.length > 0 && <p className="faint-text">{t('workers.drain.text')}</p>}
+      {workers !== null && <Queues shape={shapeOf(workers)} />}
     </Page>
   )
 }
@@ -97,11 +92,14 @@ function List({ workers }: { workers: Worker[] }): JSX.Element {
 function Row({ worker }: { worker: Worker }): JSX.Element {
   const doing = useDoing()
   const running = worker.current_run_ids ?? []
-  const isUp = worker.state === 'RUNNING' || worker.state === 'IDLE'
+  const up = isUp(worker)
   return (
     <tr data-worker={worker.worker_id}>
       <td>
-        <b>{worker.worker_id}</b> {worker.hidden && <span className="tag">{t('workers.hidden')}</span>}
+        <a href={`#/workers/${part(worker.worker_id)}`}>
+          <b>{worker.worker_id}</b>
+        </a>{' '}
+        {worker.hidden && <span className="tag">{t('workers.hidden')}</span>}
         <small>{[worker.host, worker.pid, worker.versions?.pyoco_server].filter(Boolean).join(' · ')}</small>
       </td>
       <td>
@@ -109,17 +107,13 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
         <DrainMark worker={worker} />
       </td>
       <td>
-        {worker.tags.map((tag) => (
-          <span key={tag} className="tag">
-            {tag}
-          </span>
-        ))}
+        <Tags tags={worker.tags} />
       </td>
       <td className="nowrap">
-        {isUp && worker.slots ? <Slots used={worker.slots - (worker.free_slots ?? 0)} all={worker.slots} /> : '–'}
+        {up && worker.slots ? <Slots used={worker.slots - (worker.free_slots ?? 0)} all={worker.slots} /> : '–'}
       </td>
       <td>
-        {isUp && running.length
+        {up && running.length
           ? running.map((id) => (
               <a key={id} className="mono" href={`#/runs/${part(id)}`}>
                 {short(id)}{' '}
@@ -137,7 +131,7 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
         <Wheels worker={worker} />
       </td>
       <td className="row-actions">
-        {isUp && <Drain worker={worker} />}
+        {up && <Drain worker={worker} />}
         <button
           type="button"
           className="small"
@@ -152,59 +146,13 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
   )
 }
 
-function State({ worker }: { worker: Worker }): JSX.Element {
-  const now = useNow()
-  const [shape, tone] = LOOKS[worker.state]
-  return (
-    <>
-      <span className={`status tone-${tone}`}>
-        <Shape status={shape} /> {t(`workers.${worker.state}`)}
-      </span>
-      {worker.state === 'DISCONNECTED' && worker.last_seen_at !== null && (
-        <small>{t('workers.DISCONNECTED.text', { sec: span(Math.max(0, now - worker.last_seen_at)) })}</small>
-      )}
-      {worker.state === 'STOPPED_GRACEFUL' && worker.stopped_at !== null && (
-        <small>
-          {t('workers.STOPPED_GRACEFUL.text', { at: ago(worker.stopped_at, now), why: worker.stop_reason ?? '–' })}
-        </small>
-      )}
-    </>
-  )
-}
-
-function Slots({ used, all }: { used: number; all: number }): JSX.Element {
-  const words = t('workers.slotsUsed', { used, all })
-  return (
-    <span title={words}>
-      <span className="meter" aria-hidden="true">
-        <span style={{ width: `${(used / all) * 100}%` }} />
-      </span>
-      {used}/{all}
-    </span>
-  )
-}
-
-function Wheels({ worker }: { worker: Worker }): JSX.Element {
-  const sync = worker.wheel_sync
-  const result = sync?.last_result ?? 'disabled'
-  const wheels = sync?.installed_wheels ?? []
-  const words = t(`workers.wheels.${result}`, { n: wheels.length })
-  return (
-    <span
-      title={wheels.map((one) => one.wheel_name).join('\n')}
-      className={result === 'error' ? 'status tone-bad' : undefined}
-    >
-      {result === 'error' && <Shape status="FAILED" />}
-      {words}
-      {result === 'error' && <small>{sync?.last_error}</small>}
-      {result === 'ok' &&
-        wheels.map((one) => (
-          <small key={one.wheel_name}>
-            {one.package_name} {one.package_version}
-          </small>
-        ))}
-    </span>
-  )
+/** What of the workers the queues depend on. */
+function shapeOf(workers: Worker[]): string {
+  return workers
+    .filter(isUp)
+    .map((one) => `${one.worker_id} ${one.free_slots} ${one.draining}`)
+    .sort()
+    .join('\n')
 }
 
 async function hide(worker: Worker): Promise<void> {

@@ -90,7 +90,7 @@ def next_command(plan: UpPlan, url: str) -> str:
     if plan.config.auth_methods:
         return f"curl -H 'Authorization: Bearer TOKEN' {url}/runs"
     if plan.worker is None:
-        return f"pyoco-worker {_broker_flag(plan)}--flow-resolver my_flows.py:resolve"
+        return _worker_command(plan)
     server = "" if url == "http://127.0.0.1:8000" else f"--server {url} "
     if plan.worker.flow_resolver is None:
         return f"pyoco-client {server}submit --flow-name hello --tag demo --param name=you"
@@ -99,13 +99,17 @@ def next_command(plan: UpPlan, url: str) -> str:
 
 def _worker_fact(plan: UpPlan) -> str:
     if plan.worker is None:
-        return "none; start one as shown below"
+        return f"none; start one with {as_typed(_worker_command(plan))}"
     if plan.worker.flow_resolver is None:
         ignored = (
             f" (--tags {','.join(plan.ignored_tags)} needs --flow-resolver)" if plan.ignored_tags else ""
         )
         return f"demo flows on tag demo{ignored}"
     return f"flows of {plan.worker.flow_resolver} on tags {', '.join(plan.worker.tags)}"
+
+
+def _worker_command(plan: UpPlan) -> str:
+    return f"pyoco-worker {_broker_flag(plan)}--flow-resolver my_flows.py:resolve"
 
 
 def _broker_flag(plan: UpPlan) -> str:

@@ -130,3 +130,61 @@ async def test_an_iteration_is_answered_by_its_own_name(
         await until_handled(worker, run_id)
     ended = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
     assert (ended["status"], ended["task_records"]["review"]["output"]) == ("COMPLETED", "good")
+
+
+async def answered(client: httpx.AsyncClient, run_id: str, **how: str) -> None:
+    path, key = f"/executions/{run_id}/nodes/release/resume", {"X-Idempotency-Key": f"answer-{run_id}"}
+    answer = await client.post(path, json={"resumeKey": "release", **how}, headers=key)
+    assert answer.is_success, answer.text
+
+
+async def history(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+    answer = await client.get("/approvals/history", params=query)
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def test_answers_are_listed_with_who_gave_them_and_when_the_latest_first(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    assert await history(client) == {"items": [], "next_cursor": None}
+    approved, rejected = await waiting(client, config, 2)
+    await answered(client, approved, decision="approve", comment="tests are green")
+    await answered(client, rejected, decision="reject", comment="not on a Friday")
+    found = (await history(client))["items"]
+    assert [(one["run_id"], one["decision"], one["comment"]) for one in found] == [
+        (rejected, "reject", "not on a Friday"),
+        (approved, "approve", "tests are green"),
+    ]
+    assert (found[0]["task"], found[0]["flow_name"], found[0]["by"]) == ("release", "release", None)
+    assert found[0]["prompt"] == {"version": "v1"}
+    assert found[0]["since"] < found[0]["answered_at"]
+    first = await history(client, limit=1)
+    rest = await history(client, limit=1, cursor=first["next_cursor"])
+    assert [one["run_id"] for one in first["items"] + rest["items"]] == [rejected, approved]
+    assert rest["next_cursor"] is None
+    # A cursor of the open approvals is none of the history.
+    assert (await client.get("/approvals", params={"cursor": first["next_cursor"]})).status_code == 422
+
+
+async def test_the_history_is_the_same_after_a_restart_and_goes_with_its_run(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    [run_id] = await waiting(client, config)
+    await answered(client, run_id, decision="reject", comment="no")
+    before = await history(client)
+    async with serving(config) as other:
+        assert await history(other) == before
+    await client.post(f"/runs/{run_id}/cancel")  # no worker has it: it ends at once
+    assert (await client.delete(f"/jobs/{run_id}", params={"purge": "true"})).is_success
+    assert (await history(client))["items"] == []
+
+
+async def test_the_history_is_of_the_callers_tenant(nats_server: NatsServer) -> None:
+    async with as_tenants(nats_server, "acme", "other") as (store, [acme, other]):
+        [run_id] = await waiting(acme, store.config)
+        await answered(acme, run_id, decision="approve")
+        [answer] = (await history(acme))["items"]
+        assert answer["by"] is not None
+        assert (await history(other))["items"] == []

@@ -17,6 +17,7 @@ from pyoco_server.http_api.routing.schemas import BOOLEAN, OBJECT, array, record
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.operations.fleet import workers
+from pyoco_server.operations.fleet.tags import BACKLOG_MAX, tag_queues
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.live.worker_changes import WorkerChange
 
@@ -35,6 +36,12 @@ async def stream_workers(request: Request) -> Response:
     timeout_sec = params.TIMEOUT_SEC.read(request)
     source = open_workers(gateway, caller_of(request))
     return sse.EventStream(source, gateway.streams, timeout_sec=timeout_sec)
+
+
+async def list_tags(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    found = await tag_queues(gateway.store, gateway.read_model, caller_of(request).tenant_id)
+    return json_answer([queue._asdict() for queue in found])
 
 
 def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
@@ -65,6 +72,12 @@ _PATCH = (
     "with those it has, and shows it in `draining` of its entry. A worker that is started again does not "
     "drain. 409 where no process runs."
 )
+_TAGS = (
+    f"`backlog`: runs that wait for a worker of the tag, counted up to {BACKLOG_MAX} "
+    "(`backlog_is_more`); `oldest_since`: since when the longest waiting one waits. `workers` are alive, "
+    "`draining` of them take no new runs; `slots` and `free_slots` are of the others. All tenants share the "
+    "workers, so the numbers are of all tenants."
+)
 OPERATIONS = [
     Operation(
         "GET",
@@ -74,6 +87,14 @@ OPERATIONS = [
         {200: json_of("Workers", array(OBJECT))},
         [params.SCOPE, params.STATE, params.INCLUDE_HIDDEN, params.WORKERS_LIMIT],
         errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/workers/tags",
+        list_tags,
+        "Backlog, oldest wait and workers of each tag",
+        {200: json_of("Tags with waiting runs or live workers; those without a worker first", array(OBJECT))},
+        description=_TAGS,
     ),
     Operation(
         "GET",
