@@ -15,6 +15,7 @@ const OneApproval = lazy(() => import('./pages/approvals/one'))
 const OneWorker = lazy(() => import('./pages/workers/worker'))
 const Workers = lazy(() => import('./pages/workers/workers'))
 const Flows = lazy(() => import('./pages/flows/flows'))
+const Flow = lazy(() => import('./pages/flows/flow'))
 const Schedules = lazy(() => import('./pages/schedules/schedules'))
 const Wheels = lazy(() => import('./pages/wheels/wheels'))
 const DeadLetters = lazy(() => import('./pages/dlq/dlq'))
@@ -55,7 +56,7 @@ function Shown(): JSX.Element {
     case 'workers':
       return second ? <OneWorker key={second} id={decodeURIComponent(second)} /> : <Workers />
     case 'flows':
-      return <Flows />
+      return second ? <Flow key={second} name={decodeURIComponent(second)} /> : <Flows />
     case 'schedules':
       return <Schedules />
     case 'wheels':

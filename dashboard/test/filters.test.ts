@@ -48,6 +48,6 @@ test('a run that makes no progress has a reason', () => {
 })
 
 test('a cancelled run is not part of the success rate', () => {
-  expect(successOf({ COMPLETED: 3, FAILED: 1, CANCELLED: 6 })).toEqual({ percent: 75, judged: 4, cancelled: 6 })
+  expect(successOf({ COMPLETED: 3, FAILED: 1, CANCELLED: 6 })).toEqual({ percent: 75, judged: 4, good: 3 })
   expect(successOf({ CANCELLED: 2 })).toBeNull()
 })

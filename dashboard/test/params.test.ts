@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { missingOf, paramsToBegin } from '../src/pages/flows/params'
+import { paramsToBegin } from '../src/pages/flows/params'
 
 const KNOWN = [
   { name: 'day', required: true, type: 'str' },
@@ -12,10 +12,4 @@ test('a form begins with defaults, and over them what the last run was given', (
   expect(paramsToBegin(KNOWN, undefined)).toEqual({ pages: 3, nothing: null })
   expect(paramsToBegin(KNOWN, { day: 'Monday', pages: 5 })).toEqual({ day: 'Monday', pages: 5, nothing: null })
   expect(paramsToBegin(null, undefined)).toEqual({})
-})
-
-test('what must be given is missed', () => {
-  expect(missingOf(KNOWN, { pages: 1 })).toEqual(['day'])
-  expect(missingOf(KNOWN, { day: '' })).toEqual([])
-  expect(missingOf(undefined, {})).toEqual([])
 })

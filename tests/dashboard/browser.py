@@ -120,9 +120,17 @@ class Visit:
         self.page.get_by_role("button", name=label, exact=True).click()
         dialog = self.page.locator("dialog")
         dialog.get_by_label(self.word("flows.submit.tag")).fill("default")
-        dialog.get_by_label(self.word("flows.submit.params")).fill(params)
+        self.fill_params(params)
         dialog.locator("button[type=submit]").click()
         return self.run_id
+
+    def fill_params(self, params: str) -> Locator:
+        """Write parameters as JSON into the dialog that is open."""
+        dialog = self.page.locator("dialog")
+        dialog.get_by_role("tab", name=self.word("form.mode.json"), exact=True).click()
+        field = dialog.get_by_label(self.word("flows.submit.params"))
+        field.fill(params)
+        return field
 
 
 @contextmanager

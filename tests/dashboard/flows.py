@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Literal
 
+import pydantic
 from pyoco import Flow, task
 from pyoco.core.context import Context
 from pyoco.core.models import Task
@@ -127,6 +131,39 @@ def counted() -> Flow:
     return flow
 
 
+class Market(enum.Enum):
+    TOKYO = "tokyo"
+    PARIS = "paris"
+
+
+class Order(pydantic.BaseModel):
+    """What a customer has ordered."""
+
+    pieces: int = pydantic.Field(ge=1, le=99, description="How many pieces")
+    due_on: datetime.date | None = None
+    market: Market = Market.PARIS
+
+
+def typed() -> Flow:
+    @task
+    def accept(
+        order: Order,
+        day: datetime.date,
+        size: Literal["small", "large"] = "small",
+        ratio: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5,
+        labels: list[str] = ["new"],  # noqa: B006
+        note: str | None = None,
+        strict: bool = True,
+        at: datetime.datetime | None = None,
+        gift: Order | None = None,
+    ) -> dict[str, object]:
+        """Returns what it was given: JSON, not the types that are announced."""
+        return {"order": order, "day": day, "size": size, "ratio": ratio, "labels": labels, "note": note}
+
+    flow: Flow = Flow("typed") >> accept
+    return flow
+
+
 def described() -> Flow:
     @task
     def read(day: str, pages: int = 3) -> int:
@@ -195,6 +232,7 @@ FLOWS: dict[str, Callable[[], Flow]] = {
     "wide": wide,
     "heedful": heedful,
     "described": described,
+    "typed": typed,
     "diamond": diamond,
     "chatty": chatty,
     "stubborn": stubborn,
@@ -211,6 +249,7 @@ def resolve(name: str) -> Flow:
 
 resolve.flows = {  # type: ignore[attr-defined]
     "described": "Says what it wants to be given",
+    "typed": "Takes a model, a date, a choice and a list",
     "diamond": "Fetch, two beside each other, and a join",
     "chatty": "Prints 50 000 lines",
     "stubborn": "Ignores every request to stop",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from pyoco import Flow, task
 
 from pyoco_server import approval
@@ -12,14 +14,22 @@ from pyoco_server import approval
 
 def nightly_orders() -> Flow:
     @task
-    def extract_orders(day: str = "2026-11-15", pace: float = 0.0) -> int:
+    def extract_orders(
+        day: str = "2026-11-15",
+        region: Literal["apac", "emea", "us"] = "apac",
+        tables: list[str] = ["orders"],  # noqa: B006
+        dry_run: bool = False,
+        pace: float = 0.0,
+    ) -> int:
         for part in range(1, 5):
             time.sleep(pace)
             print(f"\x1b[36morders\x1b[0m part {part} of 4: {part * 2_417} rows")
         return 9_668
 
     @task
-    def extract_customers(pace: float = 0.0) -> int:
+    def extract_customers(
+        pace: Annotated[float, Meta(ge=0, le=5, description="Seconds between parts")] = 0.0,
+    ) -> int:
         time.sleep(pace * 2)
         print("\x1b[36mcustomers\x1b[0m 1204 rows")
         return 1_204

@@ -36,6 +36,10 @@ class Scene(NamedTuple):
     all_looks: bool = True
 
 
+# Before anything is staged.
+EMPTY = Scene("empty", "/runs", ".start-page .main", all_looks=False)
+
+
 def main() -> None:
     wanted = set(sys.argv[1:])
     with ExitStack() as stack:
@@ -43,10 +47,11 @@ def main() -> None:
         programs = Programs(folder)
         stack.callback(programs.end_all)
         site = started(programs)
-        scenes = staged(site, folder)
         browser = stack.enter_context(chromium())
         IMAGES.mkdir(exist_ok=True)
-        for scene in scenes:
+        if not wanted or EMPTY.name in wanted:
+            take(browser, site, EMPTY)
+        for scene in staged(site, folder):
             if not wanted or scene.name in wanted:
                 take(browser, site, scene)
 
@@ -98,6 +103,7 @@ def staged(site: Up, folder: Path) -> list[Scene]:
         Scene("approvals", "/approvals", ".approval"),
         Scene("workers", "/workers", "tr[data-worker]"),
         Scene("flows", "/flows", "tr[data-flow]"),
+        Scene("flow", "/flows/nightly_orders", ".node"),
         Scene("schedules", "/schedules", "tr[data-schedule]"),
         Scene("wheels", "/wheels", "tbody tr"),
         Scene("dead-letters", "/dlq", "tr[data-letter]"),

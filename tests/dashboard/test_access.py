@@ -22,8 +22,10 @@ PAGES = {
     "/dlq?dismissed=1": "tr[data-letter]",
     "/strategies": "tbody tr",
     "/system": "tr[data-metric]",
-    "/flows?start=diamond": "dialog .known-params",
-    "/schedules?new=1": "dialog fieldset",
+    "/flows/diamond": ".trend-card",
+    "/flows?start=diamond": "dialog .params-form",
+    "/flows?start=typed": "dialog .params-form fieldset",
+    "/schedules?new=1": "dialog .preview li",
 }
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 

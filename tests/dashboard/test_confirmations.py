@@ -154,10 +154,9 @@ def test_what_is_sent_again_after_no_answer_starts_no_second_run(in_english: Vis
 
     in_english.page.route(re.compile(r"/runs$"), lose_the_answer, times=1)
     in_english.open("/flows?start=described")
-    in_english.page.get_by_label(in_english.word("flows.submit.params")).fill('{"day": "Monday"}')
+    field = in_english.fill_params('{"day": "Monday"}')
     in_english.dialog_button("flows.submit.do").click()
     expect(in_english.page.locator("dialog").get_by_role("alert")).to_be_visible()
-    field = in_english.page.get_by_label(in_english.word("flows.submit.params"))
     expect(field).to_have_value('{"day": "Monday"}')
     in_english.dialog_button("flows.submit.do").click()
     in_english.status_is("COMPLETED")

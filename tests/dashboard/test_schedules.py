@@ -80,7 +80,7 @@ def test_a_schedule_made_from_a_flow_goes_to_the_workers_of_that_flow(
     expect(tag_in(shown, dialog)).to_have_value("demo")
     dialog.get_by_label(shown.word("schedules.kind.interval")).check()
     dialog.get_by_label(shown.word("schedules.seconds")).fill("0.5")
-    dialog.get_by_label(shown.word("flows.submit.params")).fill('{"file": "/"}')
+    shown.fill_params('{"file": "/"}')
     shown.dialog_button("schedules.make").click()
     expect(dialog).to_have_count(0)
     [made] = httpx.get(f"{site.url}/schedules").json()
@@ -145,7 +145,7 @@ def test_a_flow_whose_tag_is_not_known_says_so_and_sends_the_one_it_shows(shown:
         shown.dialog_button("schedules.make").click()
     assert json.loads(sent.value.post_data or "")["tag"] == "default"
     row = shown.page.locator("tr[data-schedule]", has_text="never-heard-of")
-    row.get_by_role("button").click()
+    row.get_by_role("button", name=f"{shown.word('schedules.delete')}: never-heard-of").click()
     shown.dialog_button("schedules.delete").click()
     expect(row).to_have_count(0)
 

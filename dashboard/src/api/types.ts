@@ -87,7 +87,7 @@ export type Worker = {
 }
 
 /** A parameter that a flow may be given. */
-export type Param = { name: string; required: boolean; default?: unknown; type?: string }
+export type Param = { name: string; required: boolean; default?: unknown; type?: string; schema?: object }
 
 export type KnownFlow = {
   params: Param[] | null

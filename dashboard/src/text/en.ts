@@ -1,4 +1,6 @@
 // Every word of the dashboard in English. The other languages have the same keys; a test compares them.
+
+import { enFlows } from './en-flows'
 import { enOps } from './en-ops'
 import { enPages } from './en-pages'
 import { enRun } from './en-run'
@@ -102,8 +104,6 @@ export const en = {
   'confirm.moreFlows': 'and {n} more flows',
   'runs.fresh': '{n} changed above · Show',
   'runs.hour': 'Last hour: {completed} completed, {failed} failed, {cancelled} cancelled',
-  'runs.empty.title': 'No runs yet',
-  'runs.empty.text': 'Start a demo flow on the page Flows, or with this command:',
   'runs.none.title': 'No matches',
   'runs.none.text': 'No run matches these filters.',
   'runs.clear': 'Clear filters',
@@ -116,6 +116,7 @@ export const en = {
   ...enRuns,
   ...enPages,
   ...enOps,
+  ...enFlows,
 
   'approvals.title': 'Approvals',
   'approvals.none.title': 'No pending approvals',
@@ -193,12 +194,10 @@ export const en = {
   'flows.tag.unknown': 'The tag of this flow is unknown: no worker announces it and it has not run. “{tag}” will be used.',
   'flows.tag.unserved': 'No live worker takes runs of the tag “{tag}”. They wait until one does.',
   'flows.submit.badJson': 'The parameters are not valid JSON: {why}',
-  'flows.submit.known': 'Parameters of the flow',
   'flows.submit.required': 'required',
   'flows.submit.object': 'Parameters must be an object, for example {example}.',
   'flows.other': 'Another flow',
   'flows.yaml': 'From YAML',
-  'flows.last.params': 'Parameters of the last run',
   'flows.line': 'line {line}, column {column}',
   'graphs.title': 'Graphs',
   'graphs.none': 'No graphs are registered. Graphs are for executions that another program drives.',
@@ -225,7 +224,6 @@ export const en = {
   'schedules.flow': 'Flow',
   'schedules.when': 'When',
   'schedules.next': 'Next',
-  'schedules.last': 'Last',
   'schedules.runs': 'Runs',
   'schedules.status': 'Status',
   'schedules.once': 'once',

@@ -61,6 +61,17 @@ export function exact(at: number): string {
   return instants().format(at * 1000)
 }
 
+/** By the clock of a zone, with its name; without a zone that of the reader. */
+export function exactIn(at: number, zone?: string | null): string {
+  const shown = { dateStyle: 'medium', timeStyle: 'medium' } as const
+  try {
+    if (zone) return `${new Intl.DateTimeFormat(language(), { ...shown, timeZone: zone }).format(at * 1000)} ${zone}`
+  } catch {
+    // a zone that the server knows and this browser does not
+  }
+  return exact(at)
+}
+
 export function clock(at: number, withMillis = false): string {
   const date = new Date(at * 1000)
   const pad = (value: number, size = 2) => String(value).padStart(size, '0')

@@ -1,5 +1,6 @@
 // ダッシュボードの日本語。キーは英語と同じで、テストが突き合わせる。
 import type { en } from './en'
+import { jaFlows } from './ja-flows'
 import { jaOps } from './ja-ops'
 import { jaPages } from './ja-pages'
 import { jaRun } from './ja-run'
@@ -103,8 +104,6 @@ export const ja: Record<keyof typeof en, string> = {
   'confirm.moreFlows': 'ほか {n} フロー',
   'runs.fresh': '上に {n} 件の変更 · 表示',
   'runs.hour': '直近1時間: 完了 {completed}、失敗 {failed}、取消 {cancelled}',
-  'runs.empty.title': 'まだ実行がありません',
-  'runs.empty.text': 'フローのページからデモを開始するか、次のコマンドを使います:',
   'runs.none.title': '該当なし',
   'runs.none.text': 'この条件に合う実行はありません。',
   'runs.clear': '条件を解除',
@@ -117,6 +116,7 @@ export const ja: Record<keyof typeof en, string> = {
   ...jaRuns,
   ...jaPages,
   ...jaOps,
+  ...jaFlows,
 
   'approvals.title': '承認',
   'approvals.none.title': '承認待ちはありません',
@@ -194,12 +194,10 @@ export const ja: Record<keyof typeof en, string> = {
   'flows.tag.unknown': 'このフローのタグは不明です。対応ワーカーがなく、実行されたこともありません。「{tag}」を使います。',
   'flows.tag.unserved': 'タグ「{tag}」の実行を受け付けるワーカーがありません。ワーカーが起動するまで実行は待機します。',
   'flows.submit.badJson': 'パラメーターが正しい JSON ではありません: {why}',
-  'flows.submit.known': 'フローのパラメーター',
   'flows.submit.required': '必須',
   'flows.submit.object': 'パラメーターは {example} のようなオブジェクトです。',
   'flows.other': '別のフロー',
   'flows.yaml': 'YAML から',
-  'flows.last.params': '前回のパラメーター',
   'flows.line': '{line} 行 {column} 列',
   'graphs.title': 'グラフ',
   'graphs.none': '登録されたグラフはありません。グラフは外部プログラムが進める実行のためのものです。',
@@ -226,7 +224,6 @@ export const ja: Record<keyof typeof en, string> = {
   'schedules.flow': 'フロー',
   'schedules.when': '実行タイミング',
   'schedules.next': '次回',
-  'schedules.last': '前回',
   'schedules.runs': '実行回数',
   'schedules.status': '状態',
   'schedules.once': '1回',

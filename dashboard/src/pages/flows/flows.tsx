@@ -100,7 +100,7 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
   return (
     <tr data-flow={flow.flow_name}>
       <td>
-        <a href={`#/runs?flow=${part(flow.flow_name)}`}>
+        <a href={`#/flows/${part(flow.flow_name)}`}>
           <b>{flow.flow_name}</b>
         </a>
         {flow.description && <small>{flow.description}</small>}
@@ -157,7 +157,7 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
         </a>{' '}
         <button
           type="button"
-          className="small main"
+          className="small"
           aria-label={`${t('flows.start')}: ${flow.flow_name}`}
           onClick={() => rewrite({ start: flow.flow_name })}
         >

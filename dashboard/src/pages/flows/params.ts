@@ -11,11 +11,6 @@ export function paramsToBegin(
   return { ...Object.fromEntries(defaults), ...last }
 }
 
-/** Those that must be given and are not. */
-export function missingOf(known: Param[] | null | undefined, given: Record<string, unknown>): string[] {
-  return (known ?? []).filter((one) => one.required && !(one.name in given)).map((one) => one.name)
-}
-
 export function paramsIn(text: string): Record<string, unknown> {
   if (text.trim() === '') return {}
   let read: unknown

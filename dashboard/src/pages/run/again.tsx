@@ -1,12 +1,15 @@
 // Run it again: reuse what succeeded, begin from a task, or run everything; with the same or other parameters.
+import { useQuery } from '@tanstack/react-query'
 import { type JSX, useId, useMemo, useState } from 'react'
-import { part, send } from '../../api/client'
+import { get, part, send } from '../../api/client'
+import type { KnownFlow } from '../../api/types'
 import { useDoing, useKeyOf } from '../../live/doing'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
-import { paramsIn } from '../flows/params'
+import { focusProblem, ParamsField } from '../flows/form/params-field'
+import { useParams } from '../flows/form/use-params'
 import { beginnings, type From, type Past, splitOf } from './fork'
 
 const NAMED_MAX = 20
@@ -14,33 +17,35 @@ const NAMED_MAX = 20
 /** `task`: the one that was chosen before, if any. */
 export function Again({ past, task, onClose }: { past: Past; task: string | null; onClose: () => void }): JSX.Element {
   const { run } = past
-  const given = JSON.stringify(run.params, null, 2)
+  const flows = useQuery({ queryKey: ['flows'], queryFn: () => get<KnownFlow[]>('/flows') })
+  const known = flows.data?.find((one) => one.flow_name === run.flow_name)?.params
+  const params = useParams(known, run.params)
   const [from, setFrom] = useState<From>(
     task !== null ? { from: 'task', task } : { from: run.status === 'COMPLETED' ? 'start' : 'failed' },
   )
-  const [text, setText] = useState(given)
   const doing = useDoing()
   const keyOf = useKeyOf()
-  const start = async () => {
-    const wanted = { ...from, ...(text === given ? {} : { params: paramsIn(text) }) }
-    const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, wanted, keyOf(wanted))
-    onClose()
-    go(`/runs/${part(made.run_id)}`)
+  const start = () => {
+    const values = params.read()
+    if (values === null) return focusProblem()
+    const wanted = { ...from, ...(params.isChanged ? { params: values } : {}) }
+    doing.run(async () => {
+      const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, wanted, keyOf(wanted))
+      onClose()
+      go(`/runs/${part(made.run_id)}`)
+    })
   }
   return (
     <Dialog title={t('run.againTitle', { flow: run.flow_name })} onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          doing.run(start)
+          start()
         }}
       >
         <Beginning past={past} task={task} from={from} setFrom={setFrom} />
-        <Consequence past={past} from={from} changed={text !== given} />
-        <label className="field">
-          {t('run.params')}
-          <textarea value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} />
-        </label>
+        <Consequence past={past} from={from} changed={params.isChanged} />
+        <ParamsField form={params} known={known} />
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>

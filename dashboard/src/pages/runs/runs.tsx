@@ -1,12 +1,12 @@
 // All runs: live, narrowed by the address, in any number.
 import { type JSX, useCallback, useMemo, useState } from 'react'
 import { usePlace } from '../../live/place'
-import { clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
 import { LeftOut } from '../../parts/notice'
 import { Page } from '../../parts/page'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
+import { Start } from '../start/start'
 import { Bulk } from './bulk'
 import { Counts } from './counts'
 import { type Filters, filtersIn, isNarrowed, orderOf, unknownIn } from './filters'
@@ -16,8 +16,6 @@ import { SavedViews } from './saved-views'
 import { Table } from './table'
 import { ShowAs, Timeline } from './timeline/timeline'
 import { useRunList } from './use-run-list'
-
-const DEMO = 'submit --flow-name hello --tag demo --param name=you --wait'
 
 const NONE: ReadonlySet<string> = new Set()
 
@@ -68,9 +66,7 @@ function List({ filters }: { filters: Filters }): JSX.Element {
           </a>
         </Empty>
       )}
-      {nothing && !narrowed && (
-        <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={clientCommand(DEMO)} />
-      )}
+      {nothing && !narrowed && <Start />}
       {!nothing && (
         <Table
           rows={rows}

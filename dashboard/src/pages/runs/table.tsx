@@ -8,6 +8,7 @@ import { useNarrow } from '../../live/narrow'
 import { go, rewrite } from '../../live/place'
 import { Status } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
+import { Icon } from '../../shell/icon'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
@@ -209,6 +210,7 @@ const Row = memo(function Row({ run, why, index, top, height, here, checked, tog
         <a href={`#/runs/${part(run.run_id)}`} title={run.flow_name}>
           {run.flow_name}
         </a>
+        <ToFlow name={run.flow_name} />
         {run.retry_of && (
           <span className="mark" title={t('runs.retryOf', { id: short(run.retry_of) })}>
             {t('runs.retry')}
@@ -247,6 +249,16 @@ const Row = memo(function Row({ run, why, index, top, height, here, checked, tog
     </div>
   )
 })
+
+/** The page of the flow. By keyboard it is reached from the run, so that a row has one link to step through. */
+function ToFlow({ name }: { name: string }): JSX.Element {
+  const words = t('flow.open', { flow: name })
+  return (
+    <a className="to-flow" href={`#/flows/${part(name)}`} tabIndex={-1} title={words} aria-label={words}>
+      <Icon name="flows" />
+    </a>
+  )
+}
 
 /** A click on the row itself, not on a part with an own action, and not the end of marking text. */
 function opens(event: React.MouseEvent): boolean {

@@ -1,18 +1,20 @@
 // A new schedule: a flow that workers know, or a flow.yaml that is written here, and when.
 import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
-import { ask, get, send } from '../../api/client'
+import { ApiError, ask, get, send } from '../../api/client'
 import type { KnownFlow } from '../../api/types'
 import { useDoing } from '../../live/doing'
 import { Dialog } from '../../parts/dialog'
 import { say } from '../../parts/toast'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
-import { paramsIn, paramsToBegin } from '../flows/params'
-import { KnownParams } from '../flows/submit'
+import { focusProblem, ParamsField } from '../flows/form/params-field'
+import { useParams } from '../flows/form/use-params'
+import { paramsToBegin } from '../flows/params'
 import { EXAMPLE } from '../flows/submit-yaml'
 import { TagField, useTag } from '../flows/tag-field'
-import { KINDS, type Kind, type When, whenGiven, whenToBegin } from './when'
+import { Timing } from './timing'
+import { FIELDS, type When, whenGiven, whenToBegin } from './when'
 
 export function NewSchedule({
   flow,
@@ -27,25 +29,31 @@ export function NewSchedule({
   const [ofYaml, setOfYaml] = useState(false)
   const [yaml, setYaml] = useState(EXAMPLE)
   const [name, setName] = useState(flow)
-  const [typed, setTyped] = useState<string | null>(null)
   const [when, setWhen] = useState<When>(whenToBegin)
+  // What was sent: a refusal is about that, and no longer about what is typed now.
+  const [sent, setSent] = useState<When | null>(null)
   const doing = useDoing()
   const known = ofYaml ? undefined : flows.data?.find((one) => one.flow_name === name)
   const tag = useTag(known, name, !ofYaml && flows.isSuccess)
-  const params = typed ?? JSON.stringify(paramsToBegin(known?.params, undefined), null, 2)
-  const make = async () => {
-    const wanted = { flow_name: name, tag: tag.value, ...whenGiven(when) }
-    if (ofYaml) await ask('/schedules/yaml', { method: 'POST', body: formOf(wanted, yaml) })
-    else await send('POST', '/schedules', { ...wanted, params: paramsIn(params) })
-    say(t('schedules.made', { flow: name }))
-    onMade()
+  const params = useParams(known?.params, paramsToBegin(known?.params, undefined))
+  const make = () => {
+    const values = ofYaml ? {} : params.read()
+    if (values === null) return focusProblem()
+    setSent(when)
+    doing.run(async () => {
+      const wanted = { flow_name: name, tag: tag.value, ...whenGiven(when) }
+      if (ofYaml) await ask('/schedules/yaml', { method: 'POST', body: formOf(wanted, yaml) })
+      else await send('POST', '/schedules', { ...wanted, params: values })
+      say(t('schedules.made', { flow: name }))
+      onMade()
+    })
   }
   return (
     <Dialog title={t('schedules.new')} onClose={onClose} wide>
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          doing.run(make)
+          make()
         }}
       >
         <div className="choices in-row">
@@ -76,14 +84,14 @@ export function NewSchedule({
             <textarea value={yaml} rows={10} spellCheck={false} onChange={(event) => setYaml(event.target.value)} />
           </label>
         ) : (
-          <label className="field">
-            {t('flows.submit.params')}
-            <textarea value={params} rows={4} spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
-          </label>
+          <ParamsField form={params} known={known?.params} rows={4} />
         )}
-        <KnownParams params={known?.params ?? []} text={params} />
-        <Timing when={when} change={(some) => setWhen({ ...when, ...some })} />
-        {doing.error !== null && <Wrong error={doing.error} />}
+        <Timing
+          when={when}
+          change={(some) => setWhen({ ...when, ...some })}
+          refusal={sent === when ? doing.error : null}
+        />
+        {doing.error !== null && !isOfTiming(doing.error) && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>
             {t('do.close')}
@@ -97,64 +105,10 @@ export function NewSchedule({
   )
 }
 
-function Timing({ when, change }: { when: When; change: (some: Partial<When>) => void }): JSX.Element {
-  return (
-    <fieldset className="timing">
-      <legend>{t('schedules.when')}</legend>
-      <div className="choices in-row">
-        {KINDS.map((kind: Kind) => (
-          <label key={kind}>
-            <input type="radio" name="kind" checked={when.kind === kind} onChange={() => change({ kind })} />
-            {t(`schedules.kind.${kind}`)}
-          </label>
-        ))}
-      </div>
-      <div className="fields">
-        {when.kind === 'cron' && (
-          <>
-            <label className="field">
-              {t('schedules.cron')}
-              <input
-                className="mono"
-                value={when.cron}
-                required
-                onChange={(event) => change({ cron: event.target.value })}
-              />
-            </label>
-            <label className="field">
-              {t('schedules.zone')}
-              <input value={when.zone} onChange={(event) => change({ zone: event.target.value })} />
-            </label>
-          </>
-        )}
-        {when.kind === 'interval' && (
-          <label className="field">
-            {t('schedules.seconds')}
-            <input
-              type="number"
-              min="0.1"
-              step="any"
-              value={when.seconds}
-              required
-              onChange={(event) => change({ seconds: event.target.value })}
-            />
-          </label>
-        )}
-        {when.kind === 'once' && (
-          <label className="field">
-            {t('schedules.at')}
-            <input
-              type="datetime-local"
-              step="1"
-              value={when.at}
-              required
-              onChange={(event) => change({ at: event.target.value })}
-            />
-          </label>
-        )}
-      </div>
-    </fieldset>
-  )
+/** Those stand beside their fields. */
+function isOfTiming(error: unknown): boolean {
+  const problems = error instanceof ApiError ? error.problems : []
+  return problems.length > 0 && problems.every((one) => FIELDS.some((name) => one.loc?.includes(name)))
 }
 
 function formOf(wanted: Record<string, string | number>, yaml: string): FormData {

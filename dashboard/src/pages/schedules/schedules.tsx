@@ -1,36 +1,48 @@
 // What is run at its time, when next, and how it went last.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useState } from 'react'
+import { type JSX, useCallback, useState } from 'react'
 import { get, part, send } from '../../api/client'
-import type { Schedule } from '../../api/types'
-import { rewrite, usePlace } from '../../live/place'
-import { reread, useReread } from '../../live/reread'
+import { type RunSummary, type Schedule, TERMINAL } from '../../api/types'
+import { useDoing, useKeyOf } from '../../live/doing'
+import { go, rewrite, usePlace } from '../../live/place'
+import { reread, useOnRuns, useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
 import { clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
+import { Status } from '../../parts/status'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
-import { exact, number, short, span } from '../../text/format'
+import { say } from '../../parts/toast'
+import { sentence } from '../../parts/wrong'
+import { number, short } from '../../text/format'
 import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
+import { Upcoming } from './timing'
+import { WhenText } from './when-text'
 
 const COMMAND = "schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
+const REREAD_MS = 1500
 const HEADS: Key[] = [
   'schedules.flow',
   'schedules.when',
   'schedules.next',
-  'schedules.last',
+  'schedules.lastRun',
   'schedules.status',
   'schedules.runs',
 ]
 
 export default function Schedules(): JSX.Element {
   const queries = useQueryClient()
-  const list = useQuery({ queryKey: ['schedules'], queryFn: () => get<Schedule[]>('/schedules') })
+  const list = useQuery({ queryKey: ['schedules'], queryFn: () => get<Schedule[]>('/schedules', { upcoming: 5 }) })
   const [deleting, setDeleting] = useState<Schedule | null>(null)
   useReread('schedules', ['schedules'])
+  useOnRuns(
+    isOfScheduleAndOver,
+    REREAD_MS,
+    useCallback(() => void reread(queries, ['schedules']), [queries]),
+  )
   const { query } = usePlace()
   const close = () => rewrite({ new: null, flow: null })
   const remove = async (schedule: Schedule) => {
@@ -103,23 +115,26 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
   return (
     <tr data-schedule={schedule.schedule_id}>
       <td>
-        <a href={`#/runs?flow=${part(schedule.flow_name)}`}>
+        <a href={`#/flows/${part(schedule.flow_name)}`}>
           <b>{schedule.flow_name}</b>
         </a>
         <small className="mono">
           {short(schedule.schedule_id)} · {schedule.tag}
         </small>
       </td>
-      <td className="nowrap">
-        <When schedule={schedule} />
+      <td>
+        <WhenText schedule={schedule} whole />
       </td>
-      <td className="nowrap">
-        <Ago at={schedule.next_at} />
+      <td>
+        <Next schedule={schedule} />
       </td>
       <td className="nowrap">
         {schedule.last_run_id ? (
           <a href={`#/runs/${part(schedule.last_run_id)}`}>
-            <Ago at={schedule.last_at} />
+            {schedule.last_status && <Status status={schedule.last_status} />}{' '}
+            <small>
+              <Ago at={schedule.last_at} />
+            </small>
           </a>
         ) : (
           '–'
@@ -132,7 +147,8 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
       </td>
       <td className="nowrap">{word(`schedules.status.${schedule.status}`, schedule.status)}</td>
       <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
-      <td className="right row-actions">
+      <td className="right nowrap row-actions">
+        <RunNow schedule={schedule} />{' '}
         <button
           type="button"
           className="small danger"
@@ -146,17 +162,47 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
   )
 }
 
-function When({ schedule }: { schedule: Schedule }): JSX.Element {
-  if (schedule.cron)
-    return (
-      <>
-        <code>{schedule.cron}</code> <small>{schedule.timezone}</small>
-      </>
-    )
-  if (schedule.interval_seconds) return <>{t('schedules.every', { sec: span(schedule.interval_seconds) })}</>
+/** When it is due next, and the times after that on demand. */
+function Next({ schedule }: { schedule: Schedule }): JSX.Element {
+  const { upcoming = [], timezone } = schedule
+  if (upcoming.length < 2) return <Ago at={schedule.next_at} />
   return (
-    <>
-      {t('schedules.once')} <small>{schedule.run_at ? exact(schedule.run_at) : '–'}</small>
-    </>
+    <details className="upcoming">
+      <summary title={t('schedules.upcoming')}>
+        <Ago at={schedule.next_at} />
+      </summary>
+      <Upcoming instants={upcoming} zone={timezone} />
+    </details>
   )
 }
+
+/** A schedule that has ended keeps no submission. */
+function RunNow({ schedule }: { schedule: Schedule }): JSX.Element | null {
+  const doing = useDoing()
+  const keyOf = useKeyOf()
+  if (schedule.status !== 'ACTIVE') return null
+  const start = () =>
+    doing.run(async () => {
+      const path = `/schedules/${part(schedule.schedule_id)}/run`
+      try {
+        const made = await send<{ run_id: string }>('POST', path, undefined, keyOf([path, schedule.last_at]))
+        say(t('schedules.running', { run: short(made.run_id) }))
+        go(`/runs/${part(made.run_id)}`)
+      } catch (error) {
+        say(sentence(error), true)
+      }
+    })
+  return (
+    <button
+      type="button"
+      className="small"
+      disabled={doing.busy}
+      aria-label={`${t('schedules.run')}: ${schedule.flow_name}`}
+      onClick={start}
+    >
+      {t('schedules.run')}
+    </button>
+  )
+}
+
+const isOfScheduleAndOver = (run: RunSummary) => run.schedule_id !== undefined && TERMINAL.has(run.status)
