@@ -14,7 +14,7 @@ export function TableBox({ label, children }: { label: string; children: ReactNo
   }, [])
   return (
     <div className="table-box" role="region" aria-label={label} tabIndex={0}>
-      <table className="cards" ref={table}>
+      <table className="card-rows" ref={table}>
         {children}
       </table>
     </div>

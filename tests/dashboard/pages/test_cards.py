@@ -1,4 +1,4 @@
-"""Tables on a phone: each row is a card, and nothing is cut."""
+"""Tables: rows are cards on a phone, and nothing is cut. Elsewhere columns are aligned with their heads."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ LABELS = """() => [...document.querySelectorAll('.table-box tbody td')]
     cell.dataset.label,
     (cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent ?? '').trim(),
   ])"""
+
+# Values that do not begin where the head of their column begins, by pixels.
+BESIDE_HEADS = """() => [...document.querySelectorAll('.table-box tbody tr:first-child td')]
+  .filter((cell) => cell.colSpan === 1)
+  .map((cell) => [cell, cell.closest('table').tHead.rows[0].cells[cell.cellIndex]])
+  .map(([cell, head]) => [
+    cell.textContent,
+    Math.round(cell.getBoundingClientRect().left - head.getBoundingClientRect().left),
+    cell.getBoundingClientRect().top >= head.getBoundingClientRect().bottom - 1,
+  ])
+  .filter(([, apart, isBelow]) => apart !== 0 || !isBelow)"""
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +66,11 @@ def test_rows_are_cards_with_labels_and_fit_the_screen(
         assert labels
         assert [label for label, head in labels if label not in (head, "")] == []
         assert any(label for label, _ in labels)
+
+
+@pytest.mark.parametrize("page", ["workers", "flows", "schedules", "dlq", "strategies", "system"])
+def test_values_are_below_the_heads_of_their_columns(browser: Browser, filled: Up, page: str) -> None:
+    with visit(browser, filled.url, "en") as shown:
+        shown.open(f"/{page}")
+        expect(shown.page.locator(".table-box tbody td").first).to_be_visible()
+        assert shown.page.evaluate(BESIDE_HEADS) == []
