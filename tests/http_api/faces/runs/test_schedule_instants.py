@@ -95,6 +95,16 @@ async def test_one_more_run_has_what_the_schedule_gives_and_moves_no_instant(
     assert (listed["next_at"], listed["dispatch_count"]) == (FAR_AT, 0)
 
 
+async def test_a_repetition_gets_its_run_also_when_the_schedule_is_deleted(client: httpx.AsyncClient) -> None:
+    made = (await client.post("/schedules", json={"flow_name": "a", "run_at": FAR})).json()
+    path = f"/schedules/{made['schedule_id']}"
+    first = await client.post(f"{path}/run", headers={"Idempotency-Key": "k"})
+    assert (await client.delete(path)).status_code == 200
+    again = await client.post(f"{path}/run", headers={"Idempotency-Key": "k"})
+    assert (again.json(), again.headers.get("Idempotency-Replayed")) == (first.json(), "true")
+    expect_error(await client.post(f"{path}/run", headers={"Idempotency-Key": "other"}), 404, None)
+
+
 async def test_a_schedule_that_has_ended_or_is_unknown_is_not_run(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

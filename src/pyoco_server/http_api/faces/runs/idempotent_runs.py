@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec.structs import replace
@@ -23,11 +24,24 @@ from pyoco_server.operations.runs import cancel, retry, submit
 async def submit_once(
     store: Store, key: IdempotencyKey, asked: bytes | JsonObject, submission: RunSubmitted
 ) -> Response:
+    async def prepare() -> RunSubmitted:
+        return submission
+
+    return await submit_prepared_once(store, key, asked, prepare)
+
+
+async def submit_prepared_once(
+    store: Store,
+    key: IdempotencyKey,
+    asked: bytes | JsonObject,
+    prepare: Callable[[], Awaitable[RunSubmitted]],
+) -> Response:
+    """`prepare` may refuse because of what is stored. A repetition does not call it."""
     async with KeyedRequest(store, key, asked, needs_room=True) as keyed:
         if keyed.earlier is not None:
             return once_answer(keyed.earlier)
         reservation = keyed.reservation
-        submission = replace(submission, run_id=reservation.resource_id)
+        submission = replace(await prepare(), run_id=reservation.resource_id)
         stored = await submit.submit(store, submission, commit_id=reservation.command_id)
         return await _remember(keyed, wire.accepted(stored), reservation.event_ids(1))
 

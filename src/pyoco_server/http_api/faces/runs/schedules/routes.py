@@ -32,6 +32,7 @@ from pyoco_server.http_api.routing.operation import Content, Operation, json_bod
 from pyoco_server.http_api.routing.params import Param, path, text
 from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, ref
 from pyoco_server.json_value import JsonObject
+from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations import schedules
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.schedules import UPCOMING_MAX
@@ -90,15 +91,18 @@ async def preview_schedule(request: Request) -> Response:
 async def run_schedule(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     schedule_id = SCHEDULE_ID.read(request)
-    submission = await schedules.submission_now(
-        gateway.store, schedule_id, tenant_id=caller.tenant_id, api_key_id=caller.api_key_id
-    )
     headers = request.headers
     correlation_id, traceparent = correlation_id_of(headers), traceparent_of(headers)
-    submission = replace(submission, correlation_id=correlation_id, traceparent=traceparent)
+
+    async def prepare() -> RunSubmitted:
+        submission = await schedules.submission_now(
+            gateway.store, schedule_id, tenant_id=caller.tenant_id, api_key_id=caller.api_key_id
+        )
+        return replace(submission, correlation_id=correlation_id, traceparent=traceparent)
+
     if (key := key_of(request)) is not None:
-        return await idempotent_runs.submit_once(gateway.store, key, {}, submission)
-    return json_answer(wire.accepted(await submit.submit(gateway.store, submission)))
+        return await idempotent_runs.submit_prepared_once(gateway.store, key, {}, prepare)
+    return json_answer(wire.accepted(await submit.submit(gateway.store, await prepare())))
 
 
 async def list_schedule_runs(request: Request) -> Response:
