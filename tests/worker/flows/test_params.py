@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -88,6 +90,25 @@ def test_a_resolver_that_does_not_come_back_is_not_waited_for() -> None:
     assert inspect_params(["for ever"], resolve) == {}
 
 
+def test_a_type_that_cannot_be_described_in_time_costs_only_its_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def schema_of(one: inspect.Parameter, func: Callable[..., object]) -> dict[str, object] | None:
+        if one.name == "slow":
+            signal.pause()  # until the time is up
+        return {"type": "string"}
+
+    def wait(slow: str) -> None: ...
+
+    monkeypatch.setattr(params, "schema_of", schema_of)
+    monkeypatch.setattr(params, "INSPECT_SEC_MAX", 2.0)
+    flows = {"good": orders(), "slow": Flow("slow", tasks={Task(func=wait, name="wait")}), "late": orders()}
+    told = inspect_params(flows, flows.__getitem__)
+    assert told["good"] == params_of(orders())
+    assert told["slow"] == [{"name": "slow", "required": True, "type": "str"}]
+    assert told["late"] == params_of(orders(), with_schemas=False)
+
+
 def test_of_no_flows_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork")
     assert inspect_params([], lambda _: orders()) == {}
@@ -101,7 +122,7 @@ def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_schemas_get_the_room_that_names_and_defaults_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"flow {number}" for number in range(5)]
-    plain = sum(len(msgspec.json.encode(params._without_schemas(params_of(orders())))) + 6 for _ in names)
+    plain = sum(len(msgspec.json.encode(params_of(orders(), with_schemas=False))) + 6 for _ in names)
     monkeypatch.setattr(params, "REPORTED_BYTES_MAX", plain + 400)
     told = params_by_flow(names, lambda _: orders())
     assert list(told) == names
