@@ -26,12 +26,19 @@ class ListFilter:
 
     def matches(self, run: Run) -> bool:
         return (
-            self.status in (None, run.get("status"))
+            self._has_status(run)
             and self.flow in (None, run.get("flow_name"))
             and self.tag in (None, run.get("tag"))
             and (self.changed_after is None or changed_at(run) > self.changed_after)
             and (self.search is None or self._is_found(run))
         )
+
+    def _has_status(self, run: Run) -> bool:
+        """WAITING and EXECUTING are the two kinds of RUNNING."""
+        if self.status in ("WAITING", "EXECUTING"):
+            is_waiting = bool(run.get("waiting_for"))
+            return run.get("status") == "RUNNING" and is_waiting == (self.status == "WAITING")
+        return self.status in (None, run.get("status"))
 
     def _is_found(self, run: Run) -> bool:
         sought = (self.search or "").casefold()
