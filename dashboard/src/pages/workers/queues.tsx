@@ -13,8 +13,8 @@ import { t } from '../../text/text'
 import { Tags } from './tags'
 
 const PAUSE_MS = 2000
-/** Runs that begin or end to wait for a worker change the queues. */
-const waits = (run: RunSummary) => run.status === 'PENDING' || run.status === 'RUNNING'
+/** Runs that begin or end to wait for a worker change the queues. One that completes was RUNNING before. */
+const waits = (run: RunSummary) => run.status !== 'COMPLETED'
 
 /** `shape`: changes with the workers, which are told and not asked for. */
 export function Queues({ shape }: { shape: string }): JSX.Element | null {
@@ -23,6 +23,8 @@ export function Queues({ shape }: { shape: string }): JSX.Element | null {
     queryKey: ['queues', shape],
     queryFn: () => get<TagQueue[]>('/workers/tags'),
     placeholderData: keepPreviousData,
+    // Changes are followed only while the page is shown.
+    staleTime: 0,
   })
   const again = useCallback(() => void reread(queries, ['queues']), [queries])
   useOnRuns(waits, PAUSE_MS, again)
