@@ -41,9 +41,14 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
 
+    @property
+    def echoes(self) -> bool:
+        """Whether typed characters are shown."""
+        return bool(termios.tcgetattr(self._descriptor)[3] & termios.ECHO)
+
     def hides_input(self) -> None:
         """Waits until typed characters are not shown. What is typed before is shown, and thrown away."""
-        wait_for(lambda: not termios.tcgetattr(self._descriptor)[3] & termios.ECHO, "hidden input")
+        wait_for(lambda: not self.echoes, "hidden input")
 
     def resize(self, columns: int, rows: int) -> None:
         _set_size(self._descriptor, columns, rows)

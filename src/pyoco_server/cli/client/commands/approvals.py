@@ -98,7 +98,7 @@ def _show_answered(
     show_outcome(accepted, [*words, f"  Dashboard  {place.link('runs', run_id)}"], output)
 
 
-def _question(item: Item) -> str:
+def question(item: Item) -> str:
     """What the flow asks. Other prompts are shown whole."""
     match item.get("prompt"):
         case {"question": str(question)}:
@@ -116,7 +116,7 @@ COLUMNS = (
     Column("RUN", id_of("run_id")),
     Column("TASK", text("task"), is_cut=True),
     Column("KEY", _key, rank=1),
-    Column("QUESTION", _question, is_cut=True),
+    Column("QUESTION", question, is_cut=True),
     Column("FLOW", text("flow_name"), rank=2, is_cut=True),
     Column("TAG", text("tag"), rank=4, is_cut=True),
     Column("SINCE", at("since")),
