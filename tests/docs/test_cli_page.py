@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import httpx
+
 from pyoco_server.cli.client.grammar import ROWS
 from tests.docs.test_examples import BIN, blocks, up
 
@@ -42,6 +44,7 @@ def test_the_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
     with up(tmp_path) as port:
         server = f"http://127.0.0.1:{port}"
         run_id = json.loads(typed(submit, tmp_path, PYOCO_SERVER=server))["run_id"]
+        httpx.get(f"{server}/runs/{run_id}", params={"wait": 60}, timeout=90).raise_for_status()
         for line in others:
             named = line.replace("<run_id>", run_id).replace("<short_id>", run_id[:8])
             assert typed(named, tmp_path, PYOCO_SERVER=server)
