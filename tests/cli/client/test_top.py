@@ -134,6 +134,16 @@ async def test_an_approval_is_answered_after_its_question(shared_up: Up) -> None
         await screen.shows("Select a run that waits for an answer.")
 
 
+async def test_a_change_while_the_view_ends_is_not_drawn(shared_up: Up) -> None:
+    """Its parts are removed one by one, and its timer last."""
+    async with seen(shared_up.url) as pilot:
+        await Screen(pilot).shows("live")
+        assert isinstance(pilot.app, TopApp)
+        await pilot.app.query_one("#head").remove()
+        pilot.app._on_change()
+        pilot.app._draw_changes()
+
+
 async def test_a_run_is_opened_in_the_browser(shared_up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(top_app, "open_browser", opened.append)

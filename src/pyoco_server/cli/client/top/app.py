@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import ClassVar
 
 import httpx
@@ -15,6 +16,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.notifications import SeverityLevel
 from textual.widgets import DataTable, Footer, Static
 
@@ -183,7 +185,8 @@ class TopApp(App[int]):
         """Changes come more often than a person can read them."""
         if self._is_changed and len(self.screen_stack) == 1:
             self._is_changed = False
-            self._draw()
+            with suppress(NoMatches):  # the view ends: its parts are removed before this timer is
+                self._draw()
 
     def _draw(self) -> None:
         self.query_one("#head", Static).update(self._head())
