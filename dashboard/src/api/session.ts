@@ -34,7 +34,7 @@ export function credential(): Credential | null {
   }
 }
 
-/** `remember`: also for sessions to come, until somebody signs out. */
+/** `remember`: also for sessions to come, until the user signs out. */
 export function signIn(given: Credential, remember = false): void {
   take(given)
   if (remember) localStorage.setItem(PLACE, JSON.stringify(given))

@@ -29,7 +29,7 @@ export function itemsOf(pages: InfiniteData<Letters> | undefined): Letter[] {
   return pages?.pages.flatMap((page) => page.items) ?? []
 }
 
-/** Nobody has acted on it yet. */
+/** It was neither redriven nor dismissed. */
 export function isOpen(letter: Letter): boolean {
   return !letter.redriven_as && !letter.dismissed
 }

@@ -25,7 +25,7 @@ export type ParamsForm = {
   isChanged: boolean
 }
 
-/** `begins`: what stands in the form until somebody changes it. It may still be read. */
+/** `begins`: what stands in the form until the user changes it. It may still be read. */
 export function useParams(known: Param[] | null | undefined, begins: Given): ParamsForm {
   const [chosen, setChosen] = useState<'form' | 'json' | null>(null)
   const [base, setBase] = useState<Given | null>(null)
