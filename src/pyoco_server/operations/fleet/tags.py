@@ -7,6 +7,7 @@ tenant does not see the name of a tag that no worker serves and none of its own 
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from pyoco_server import clock
@@ -19,6 +20,8 @@ from pyoco_server.store.store import Store
 # A backlog is counted no further.
 BACKLOG_MAX = 1_000
 TAGS_MAX = 200
+# Tags that are looked up before other requests have their turn.
+TAGS_AT_ONCE = 50
 
 
 class TagBacklog(NamedTuple):
@@ -40,8 +43,12 @@ async def tag_queues(store: Store, read_model: ReadModel, tenant_id: str | None)
     queries, workers = read_model.housekeeping, await alive(store)
     oldest = queries.oldest_owed()
     served = {tag for worker in workers for tag in tags_of(worker)}
-    found = []
-    for tag in sorted(oldest.keys() | served):
+    found: list[TagBacklog] = []
+    for number, tag in enumerate([*sorted(oldest.keys() - served), *sorted(served)]):
+        if len(found) == TAGS_MAX:
+            break
+        if number % TAGS_AT_ONCE == TAGS_AT_ONCE - 1:
+            await asyncio.sleep(0)
         if tag not in served and not _has_own(read_model, tenant_id, tag):
             continue
         backlog = 0
@@ -50,7 +57,7 @@ async def tag_queues(store: Store, read_model: ReadModel, tenant_id: str | None)
         own = [worker for worker in workers if tag in tags_of(worker)]
         found.append(_queue(tag, backlog, oldest.get(tag), own))
     found.sort(key=lambda queue: (queue.workers > 0 or queue.backlog == 0, queue.tag))
-    return found[:TAGS_MAX]
+    return found
 
 
 def _has_own(read_model: ReadModel, tenant_id: str | None, tag: str) -> bool:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from pyoco_server.operations.fleet import tags
+from pyoco_server.operations.fleet.tags import TagBacklog
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.http_api.serving import submit
@@ -61,6 +62,27 @@ async def test_a_backlog_is_counted_up_to_a_limit(
         2,
         True,
     )
+
+
+async def test_only_the_tags_that_are_shown_are_counted(
+    client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller can name any number of tags."""
+    counted: list[TagBacklog] = []
+    whole = tags._queue
+
+    def count(*given: Any) -> TagBacklog:
+        counted.append(whole(*given))
+        return counted[-1]
+
+    monkeypatch.setattr(tags, "_queue", count)
+    monkeypatch.setattr(tags, "TAGS_MAX", 2)
+    monkeypatch.setattr(tags, "TAGS_AT_ONCE", 1)
+    for tag in ("x3", "x1", "x2"):
+        await submit(client, "any", tag=tag)
+    await entered(store, "w1")
+    assert list(await by_tag(client)) == ["x1", "x2"]
+    assert len(counted) == 2
 
 
 async def test_a_tenant_sees_no_tag_that_only_runs_of_others_name(nats_server: NatsServer) -> None:
