@@ -30,6 +30,11 @@ export function go(address: string): void {
   location.hash = address
 }
 
+/** Go there instead of here; not a step that `back` returns to. */
+export function goInstead(address: string): void {
+  location.replace(`#${address}`)
+}
+
 /** The same page with other words in its query; not a step that `back` returns to. */
 export function rewrite(changes: Record<string, string | null>): void {
   const { path, query } = read()

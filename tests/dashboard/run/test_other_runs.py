@@ -80,6 +80,19 @@ def test_two_runs_are_compared_by_their_parameters_durations_and_results(shown: 
     shown.page.wait_for_url(f"**#/runs/{new}")
 
 
+def test_a_comparison_without_a_partner_is_with_the_run_before(shown: Visit, site: Up) -> None:
+    """The link on the page of a run has no partner before the neighbours of the run are known."""
+    flow = f"pair-{shown.language}"
+    first, second = (submit(site, flow, tag="no-worker") for _ in range(2))
+    shown.open(f"/runs/{second}")
+    shown.open(f"/runs/{second}/compare")
+    shown.page.wait_for_url(f"**#/runs/{second}/compare/{first}")
+    shown.page.go_back()
+    shown.page.wait_for_url(f"**#/runs/{second}")
+    shown.open(f"/runs/{first}/compare")  # no earlier one: the newest other run
+    shown.page.wait_for_url(f"**#/runs/{first}/compare/{second}")
+
+
 def test_a_run_that_is_alone_has_nothing_to_compare_with(browser: Browser, site: Up) -> None:
     run_id = submit(site, "the-only-one-of-its-flow", tag="no-worker")
     with visit(browser, site.url, forgives=lambda text: "404" in text) as shown:

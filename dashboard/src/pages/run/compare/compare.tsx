@@ -1,10 +1,10 @@
 // Two runs of a flow side by side: how they ended, how long each task took, their parameters and results.
 import { useQuery } from '@tanstack/react-query'
-import { type JSX, type ReactNode, useState } from 'react'
+import { type JSX, type ReactNode, useEffect, useState } from 'react'
 import { ApiError, get, part } from '../../../api/client'
 import type { Run, RunSummary, Page as RunsPage } from '../../../api/types'
 import { TERMINAL } from '../../../api/types'
-import { go } from '../../../live/place'
+import { go, goInstead } from '../../../live/place'
 import { useOnRuns } from '../../../live/reread'
 import { Empty } from '../../../parts/empty'
 import { Page } from '../../../parts/page'
@@ -62,6 +62,10 @@ function Choose({ run, other }: { run: Run; other: string | null }): JSX.Element
     queryFn: () => get<RunsPage>('/runs', { flow: run.flow_name, sort: '-submitted', limit: CHOICES_MAX }),
   })
   const choices = (runs.data?.items ?? []).filter((one) => one.run_id !== run.run_id)
+  const chosen = other === null ? suggested(run, choices)?.run_id : undefined
+  useEffect(() => {
+    if (chosen) goInstead(`/runs/${part(run.run_id)}/compare/${part(chosen)}`)
+  }, [run.run_id, chosen])
   const isListed = other === null || choices.some((one) => one.run_id === other)
   if (runs.isSuccess && choices.length === 0 && other === null)
     return <Empty title={t('compare.none.title')} text={t('compare.none.text')} />
@@ -85,6 +89,11 @@ function Choose({ run, other }: { run: Run; other: string | null }): JSX.Element
       <Reading query={runs} quiet />
     </>
   )
+}
+
+/** The run before it, or the newest other one. `choices` are sorted by their submission, the newest first. */
+function suggested(run: Run, choices: RunSummary[]): RunSummary | undefined {
+  return choices.find((one) => one.submitted_at <= run.submitted_at) ?? choices[0]
 }
 
 function said(run: RunSummary): string {
