@@ -198,13 +198,19 @@ async def test_a_pull_left_from_before_does_not_cut_a_later_wait_short(store: St
 def _lasting(puller: JobPuller) -> list[bool]:
     """For each tag, whether a pull stands that does not end within seconds."""
     now = asyncio.get_running_loop().time()
-    return [any(pull.until > now + 60 for pull in pulls.values()) for pulls in puller._pulls.values()]
+    pulls = puller._pulls
+    return [any(pull.until > now + 60 for pull in pulls.at(subject)) for subject in puller._consumers]
+
+
+def _has_pulled(puller: JobPuller) -> bool:
+    """At every tag."""
+    return all(puller._pulls.at(subject) for subject in puller._consumers)
 
 
 async def test_a_delivery_that_nobody_waits_for_goes_to_another_worker(store: Store, pull: Pull) -> None:
     leaving, staying = await pull(), await pull()
     gone = asyncio.create_task(leaving.next(3600.0))
-    await until(lambda: any(leaving._pulls.values()))
+    await until(lambda: _has_pulled(leaving))
     await store.client.flush()
     leaving.dismiss_waiters()  # its pull stands on at the broker
     assert await gone is None
@@ -216,7 +222,7 @@ async def test_a_delivery_that_nobody_waits_for_goes_to_another_worker(store: St
 async def test_whoever_is_cancelled_as_a_delivery_comes_gives_it_back(store: Store, pull: Pull) -> None:
     puller = await pull()
     waiting = asyncio.create_task(puller.next(3600.0))
-    await until(lambda: any(puller._pulls.values()))
+    await until(lambda: _has_pulled(puller))
     give = puller._on_message
 
     def give_and_cancel(*message: bytes) -> None:
@@ -284,7 +290,7 @@ async def test_pulls_survive_the_death_of_the_broker(own_nats_server: NatsServer
     puller = await store.queue.pull(["a", "b"])
     store.on_reconnect(puller.forget_pulls)
     waiting = asyncio.create_task(puller.next(3600.0))
-    await until(lambda: all(puller._pulls.values()))
+    await until(lambda: _has_pulled(puller))
     own_nats_server.kill()
     await until(lambda: not store.is_connected)
     own_nats_server.start()
@@ -421,7 +427,7 @@ async def test_a_closed_puller_sends_its_waiters_home_and_can_be_closed_twice(
 async def test_a_consumer_that_an_operator_deleted_is_made_again(store: Store, pull: Pull) -> None:
     puller = await pull("a", "b")
     waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(2)]
-    await until(lambda: all(puller._pulls.values()))
+    await until(lambda: _has_pulled(puller))
     await store.client.flush()
     await _delete_consumer(store, "a")
     sent = [(await queued(store, tag)).run.run_id for tag in ("a", "b")]
@@ -445,7 +451,7 @@ async def test_a_stream_that_an_operator_deleted_is_made_again_and_pulled_from(
 ) -> None:
     puller = await pull()
     waiting = asyncio.create_task(puller.next(3600.0))
-    await until(lambda: any(puller._pulls.values()))
+    await until(lambda: _has_pulled(puller))
     await store.client.flush()
     await store.jetstream.api(f"STREAM.DELETE.{store.config.work_stream}")
     await until(lambda: _has_consumer(store))

@@ -1,3 +1,3 @@
-"""The work queue: `jobs` publishes them, `job_puller` takes them, `dead_letters` keeps what could not be
-executed.
+"""The work queue: `jobs` publishes them, `job_puller` takes them (`open_pulls`: what it has requested),
+`dead_letters` keeps what could not be executed.
 """

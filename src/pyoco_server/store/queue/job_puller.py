@@ -30,6 +30,7 @@ from pyoco_server.jetstream.api import NANOSECONDS
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.jetstream.headers import number_of, position_of, status_of, value_of
+from pyoco_server.store.queue.open_pulls import OpenPulls
 from pyoco_server.supervision import start_task
 
 log = logging.getLogger(__name__)
@@ -105,16 +106,6 @@ class _Waiter:
         return True
 
 
-class _Pull:
-    """A request for deliveries that is open at one consumer."""
-
-    __slots__ = ("left", "until")
-
-    def __init__(self, left: int, until: float) -> None:
-        self.left = left
-        self.until = until
-
-
 class JobPuller:
     """`repair` creates the consumer of a subject if it is missing. `answered_at`: the last answer."""
 
@@ -133,8 +124,7 @@ class JobPuller:
         self._repair = repair
         self._repairs: dict[str, asyncio.Task[None]] = {}
         self._prefix = ""
-        self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
-        self._subjects = deque(consumers)
+        self._pulls = OpenPulls(list(consumers))
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
         self._is_pull_scheduled = False
@@ -155,8 +145,7 @@ class JobPuller:
         A delivery that arrives meanwhile gets its NAK after that: a NAK before would send it here again.
         """
         self.is_paused = True
-        for pulls in self._pulls.values():
-            pulls.clear()
+        self._pulls.clear()
         sid, self._sid = self._sid, None
         if sid is not None:
             await self._client.unlisten_gracefully(sid)
@@ -188,13 +177,13 @@ class JobPuller:
     async def next(self, timeout_sec: float) -> Delivery | None:
         """One delivery of any tag, or None. Pulls are open only while there are waiters."""
         if self._held and not self.is_paused:
-            return self._held.popleft()
+            delivery = self._held.popleft()
+            self._pulls.note_taken(delivery.subject)
+            return delivery
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.time() + timeout_sec)
         self._waiters.append(waiter)
-        if not self._is_pull_scheduled:  # waiters of one step of the event loop share a pull
-            self._is_pull_scheduled = True
-            loop.call_soon(self._pull_for_waiters)
+        self._pull_soon()
         timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, waiter.give, None)
         try:
             return await waiter.future
@@ -208,27 +197,26 @@ class JobPuller:
 
     def forget_pulls(self) -> None:
         """After a reconnect the broker has no pulls of this connection: pull again for the waiters."""
-        for pulls in self._pulls.values():
-            pulls.clear()
+        self._pulls.clear()
         self._pull_for_waiters()
 
+    def _pull_soon(self) -> None:
+        """Waiters of one step of the event loop share a pull."""
+        if not self._is_pull_scheduled:
+            self._is_pull_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pull_for_waiters)
+
     def _pull_for_waiters(self) -> None:
-        """At every tag, request as many deliveries as there are waiters, until the last one leaves."""
+        """Request deliveries for all waiters, until the last one leaves, wherever they are missing."""
         self._is_pull_scheduled = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
         if not waiting or self.is_paused or not self._may_pull():
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
-        self._subjects.rotate(-1)  # the first one often answers first: rotate, so that no tag is preferred
-        for subject in self._subjects:
-            pulls = self._pulls[subject]
-            if subject in self._repairs:
-                continue
-            for token in [token for token, pull in pulls.items() if pull.until < now]:
-                del pulls[token]
-            missing = len(waiting) - sum(pull.left for pull in pulls.values())
-            if missing > 0:
+        self._pulls.end_expired(now)
+        for subject, missing in self._pulls.missing(len(waiting)):
+            if subject not in self._repairs:
                 self._pull(subject, missing, timeout_sec, now)
 
     def _pull(self, subject: str, batch: int, timeout_sec: float, now: float) -> None:
@@ -240,7 +228,7 @@ class JobPuller:
             self._client.send(target, msgspec.json.encode(ask), reply=self._prefix + token.decode())
         except BrokerAway:
             return
-        self._pulls[subject][token] = _Pull(batch, now + timeout_sec)
+        self._pulls.add(token, subject, batch, now + timeout_sec)
 
     def _on_message(self, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
         status = status_of(headers)
@@ -250,13 +238,16 @@ class JobPuller:
             if status != IDLE_HEARTBEAT and not self.is_paused:
                 self._end_pull(subject[len(self._prefix) :], status)
             return
-        self._count(subject.decode())
         delivery = Delivery(self._client, subject, reply, headers, data)
+        self._pulls.count_delivery(delivery.subject)
         if self.is_paused:
             self._late.append(delivery)
             return
         while self._waiters:
             if self._waiters.popleft().give(delivery):
+                self._pulls.note_taken(delivery.subject)
+                if self._pulls.needs_pull(delivery.subject, len(self._waiters)):
+                    self._pull_soon()  # a quiet tag has fewer open requests than there are waiters
                 return
         self._held.append(delivery)
         asyncio.get_running_loop().call_later(HOLD_SEC, self._nak_if_held, delivery)
@@ -272,13 +263,13 @@ class JobPuller:
 
     def _end_pull(self, token: bytes, status: int) -> None:
         """The pull may be older than the present waiters: those with time left pull again."""
-        ended = [subject for subject, pulls in self._pulls.items() if pulls.pop(token, None)]
+        ended = self._pulls.end(token)
         if status not in PULL_EXPIRED:
-            for subject in ended or self._pulls:
+            for subject in self._consumers if ended is None else [ended]:
                 self._repair_soon(subject)
             return
         self._pull_for_waiters()
-        if not any(self._pulls.values()):
+        if not self._pulls:
             self.dismiss_waiters()
 
     def _repair_soon(self, subject: str) -> None:
@@ -296,14 +287,6 @@ class JobPuller:
         finally:
             del self._repairs[subject]
         self._pull_for_waiters()
-
-    def _count(self, subject: str) -> None:
-        pulls = self._pulls.get(subject, {})
-        for token, pull in list(pulls.items()):
-            pull.left -= 1
-            if pull.left <= 0:
-                del pulls[token]
-            return
 
 
 def _nak_delivery(waiter: _Waiter) -> None:
