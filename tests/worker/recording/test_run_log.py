@@ -15,7 +15,15 @@ from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker.recording import run_log
-from pyoco_server.worker.recording.run_log import LOOP, Rate, RunLog
+from pyoco_server.worker.recording.run_log import (
+    FEW_LINES,
+    FLUSH_FEW_SEC,
+    FLUSH_SEC,
+    GATHER_SEC,
+    LOOP,
+    Rate,
+    RunLog,
+)
 from tests.conftest import until
 from tests.log_writing import Writer
 
@@ -52,6 +60,24 @@ async def test_printing_all_the_time_does_not_make_a_chunk_of_every_line(store: 
     stored = await chunks(store, run_id)
     assert [text for chunk in stored for text in chunk] == [str(number) for number in range(300)]
     assert len(stored) < 150
+
+
+async def test_after_a_single_line_the_next_one_is_due_sooner_than_after_many(store: Store) -> None:
+    """A run that prints every 50 ms had each second line stored 60 ms after it was printed."""
+    log = RunLog(store, str(uuid.uuid4()), 1)
+    for lines, pause_sec in ((1, FLUSH_FEW_SEC), (FEW_LINES, FLUSH_FEW_SEC), (FEW_LINES + 1, FLUSH_SEC)):
+        for _ in range(lines):
+            log.add(printed("together"))
+        flushed_from = asyncio.get_running_loop().time()
+        await log.flush()
+        flushed_until = asyncio.get_running_loop().time()
+        log.add(printed("the next"))
+        assert log._timer is not None
+        due = log._timer.when()
+        assert due <= max(asyncio.get_running_loop().time() + GATHER_SEC, flushed_until + pause_sec)
+        assert due >= flushed_from + pause_sec
+        await log.flush()
+    await log.close()
 
 
 async def test_a_notice_of_several_lines_is_several_lines(store: Store) -> None:

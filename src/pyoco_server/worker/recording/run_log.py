@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 # pause is stored sooner, after a short time in which others can join.
 FLUSH_SEC = 0.1
 GATHER_SEC = 0.01
+# After a chunk of so few lines the next one may follow sooner: a run that prints now and then is followed
+# live, and one that prints all the time still fills its chunks.
+FEW_LINES = 2
+FLUSH_FEW_SEC = 0.05
 # Notices of a run that prints nothing are stored after this long. If it ends sooner, they need not be.
 HOLD_SEC = 0.5
 # While lines are left out, a line in the log says so this often.
@@ -80,7 +84,7 @@ class RunLog:
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._flushed_at = -FLUSH_SEC
+        self._next_flush_at = 0.0
         self._is_flushing = False
         self._on_room: Callable[[], None] | None = None
 
@@ -234,7 +238,7 @@ class RunLog:
         now = loop.time()
         due = self._mark_is_due() if not self._waiting else now + FLUSH_SEC
         if is_urgent:
-            due = max(now + GATHER_SEC, self._flushed_at + FLUSH_SEC)
+            due = max(now + GATHER_SEC, self._next_flush_at)
         if self._timer is not None:
             if self._timer.when() <= due:
                 return
@@ -252,8 +256,10 @@ class RunLog:
     async def _write(self) -> None:
         try:
             while True:
-                self._flushed_at = asyncio.get_running_loop().time()
-                await self._store_chunk(*self._next_chunk())
+                chunk, left_out = self._next_chunk()
+                pause_sec = FLUSH_FEW_SEC if len(chunk) <= FEW_LINES else FLUSH_SEC
+                self._next_flush_at = asyncio.get_running_loop().time() + pause_sec
+                await self._store_chunk(chunk, left_out)
                 is_pressing = self._is_flushing or self._weight >= CHUNK_BYTES_MAX
                 if not (is_pressing and (self._waiting or self._left_out)):
                     break
