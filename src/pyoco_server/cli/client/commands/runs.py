@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -39,6 +40,7 @@ from pyoco_server.cli.client.output import (
     show_run,
 )
 from pyoco_server.cli.client.place import GatewayPlace, place_of
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import lines, one_line
 
@@ -171,7 +173,8 @@ def result(
     check_timeout(wait, timeout_sec, RESULT_EXAMPLE)
     with connect(ctx) as client:
         wanted = whole_run_id(client, wanted)
-        found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
+        with WaitingHint(ctx, wanted) if wait else nullcontext():
+            found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
         if found["status"] == "COMPLETED":
             return show_json(client.result(wanted, 0.0))
     words = f"{wanted} is {found['status']}{': ' + found['error'] if found['error'] else ''}"
