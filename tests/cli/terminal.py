@@ -108,7 +108,7 @@ def terminal(
 
 def on_a_terminal(*command: object, columns: int = 120, rows: int = 40, **settings: str) -> str:
     """What a person sees of a command that ends by itself."""
-    with terminal(*command, columns=columns, rows=rows, **settings) as shown:
+    with terminal(*command, columns=columns, rows=rows, folder=None, **settings) as shown:
         shown.ended()
         return shown.text
 

@@ -51,8 +51,16 @@ def with_completion(shell: Shell, home: Path) -> Iterator[Terminal]:
     }.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    folders = {"HOME": str(home), "ZDOTDIR": str(home), "XDG_CONFIG_HOME": str(home / "config")}
-    with terminal(shell, *START[shell], folder=home, XDG_DATA_HOME=str(home), **folders) as shown:
+    at_home, settings = str(home), str(home / "config")
+    with terminal(
+        shell,
+        *START[shell],
+        folder=home,
+        HOME=at_home,
+        ZDOTDIR=at_home,
+        XDG_CONFIG_HOME=settings,
+        XDG_DATA_HOME=at_home,
+    ) as shown:
         shown.shows("ready> ")
         yield shown
 

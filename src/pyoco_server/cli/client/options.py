@@ -32,12 +32,6 @@ OutputOption = Annotated[
 RecordsOption = Annotated[
     bool, typer.Option("--records", help="Include inputs, outputs and errors of tasks.")
 ]
-StatusOption = Annotated[
-    str | None, typer.Option(help="PENDING, RUNNING, CANCELLING, COMPLETED, FAILED or CANCELLED.")
-]
-FlowOption = Annotated[str | None, typer.Option(help="Only runs of this flow.")]
-TagOption = Annotated[str | None, typer.Option(help="Only runs with this routing tag.")]
-FullOption = Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")]
 RoutingTagOption = Annotated[
     str | None, typer.Option(help="Routing tag: which workers may run it. [default: default]")
 ]
