@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast pictures chromium check static-check format bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
+.PHONY: help up test test-fast pictures chromium shells check static-check format bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
 
 # The dashboard is built if Node is installed, and again only if one of these files has changed.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -49,7 +49,7 @@ up: $(READY) dashboard  ## start a broker, a gateway and a worker with demo flow
 # More processes than cores: many tests wait for other processes, the end of a lease or a broker that is away.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(3 + (os.cpu_count() or 1))")
 
-test: static-check dashboard-check chromium  ## run all checks and all tests
+test: static-check dashboard-check chromium shells  ## run all checks and all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)
 
 # Tests that start no other process: the core, the engine, parsers and pure functions.
@@ -73,6 +73,18 @@ chromium:  ## install a browser for the tests (Debian, as root)
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell \
 	    >/dev/null 2>&1 || echo "chromium-headless-shell could not be installed: the tests use chromium, which is slower" >&2; \
 	fi
+
+# For the tests of completion. If one cannot be installed, its tests are skipped with a message.
+shells:  ## install zsh and fish for the tests (Debian, as root)
+	@for shell in zsh fish; do \
+	  if command -v $$shell >/dev/null; then continue; fi; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$shell; } \
+	      >/dev/null 2>&1 || echo "$$shell could not be installed: the tests of its completion are skipped" >&2; \
+	  else \
+	    echo "The tests of completion need $$shell (on Debian, as root: apt-get install $$shell); they are skipped." >&2; \
+	  fi; \
+	done
 
 check: static-check  ## check lint, format, types, layers and tidiness
 	$(BIN)/python -m pytest -q tests/tidy

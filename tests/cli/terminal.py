@@ -13,6 +13,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.cli.programs import BIN, DEADLINE_SEC, clean_environment, wait_for
 
@@ -73,21 +74,27 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*command: object, columns: int = 120, rows: int = 40, **settings: str) -> Iterator[Terminal]:
-    """The program is killed at the end, if it has not ended by itself."""
+def terminal(
+    *command: object, columns: int = 120, rows: int = 40, folder: Path | None = None, **settings: str
+) -> Iterator[Terminal]:
+    """A program of ours or of the machine. It is killed at the end, if it has not ended by itself."""
     ours, theirs = pty.openpty()
     _set_size(theirs, columns, rows)
     name, *arguments = map(str, command)
     environment = clean_environment(TERM="xterm-256color", **settings)
     for variable in ("COLUMNS", "LINES", "NO_COLOR"):
         environment.pop(variable, None)
+    environment["PATH"] = f"{BIN}:{environment['PATH']}"
+    ours_or_installed = BIN / name
     process = subprocess.Popen(
-        [str(BIN / name), *arguments],
+        [str(ours_or_installed) if ours_or_installed.exists() else name, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=environment,
+        cwd=folder,
         start_new_session=True,
+        preexec_fn=_take_terminal,
     )
     os.close(theirs)
     try:
@@ -101,9 +108,14 @@ def terminal(*command: object, columns: int = 120, rows: int = 40, **settings: s
 
 def on_a_terminal(*command: object, columns: int = 120, rows: int = 40, **settings: str) -> str:
     """What a person sees of a command that ends by itself."""
-    with terminal(*command, columns=columns, rows=rows, **settings) as shown:
+    with terminal(*command, columns=columns, rows=rows, folder=None, **settings) as shown:
         shown.ended()
         return shown.text
+
+
+def _take_terminal() -> None:
+    """In the new process: shells need their terminal as the controlling one."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _set_size(descriptor: int, columns: int, rows: int) -> None:

@@ -1,19 +1,16 @@
-"""The names of the commands: each older name does what the new one does, help and completion know them."""
+"""The names of the commands: each older name does what the new one does, help knows them."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import typer
 from typer.core import TyperGroup
 
-from pyoco_server.cli.client.commands.completion import SCRIPTS, Shell
 from pyoco_server.cli.client.grammar import GROUPS, ROWS, CommandRow
 from pyoco_server.cli.client.main import app
-from tests.cli.programs import BIN, Programs, clean_environment
+from tests.cli.programs import BIN, Programs
 
 # What programs and people have typed so far.
 OLDER = {
@@ -81,64 +78,3 @@ def test_what_help_needs_is_imported_and_no_more() -> None:
     done = subprocess.run([BIN / "python", "-c", check], capture_output=True, text=True, check=True)
     late = {"httpx", "rich.table", "rich.live", "textual", "asyncio", "webbrowser", "mcp", "nats", "yaml"}
     assert late & set(done.stdout.split()) == set()
-
-
-def test_completion_prints_a_script_for_each_shell(programs: Programs) -> None:
-    for shell in Shell:
-        assert programs.run("pyoco-client", "completion", shell).output == SCRIPTS[shell]
-    assert programs.run("pyoco-client", "completion", "tcsh").ended() == 1
-
-
-TYPED = {
-    "pyoco-client work": "worker",
-    "pyoco-client worker dr": "drain",
-    "pyoco-client run list --sea": "--search",
-    "pyoco-client cancel --dr": "--dry-run",
-}
-
-
-@pytest.mark.parametrize(("line", "expected"), TYPED.items())
-def test_bash_completes_commands_and_options(line: str, expected: str, tmp_path: Path) -> None:
-    words = " ".join(f"'{word}'" for word in line.split())
-    script = f"""
-        eval "$(pyoco-client completion bash)"
-        COMP_WORDS=({words}); COMP_CWORD={len(line.split()) - 1}
-        _pyoco_client_completion pyoco-client
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-        complete -p pyoco-client
-    """
-    done = in_shell("bash", script, tmp_path)
-    assert expected in done.stdout.splitlines(), done.stderr
-    assert "-F _pyoco_client_completion pyoco-client" in done.stdout
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
-def test_zsh_accepts_its_script(tmp_path: Path) -> None:
-    script = 'autoload -Uz compinit; compinit -u; eval "$(pyoco-client completion zsh)"'
-    script += "; print $_comps[pyoco-client]"
-    assert in_shell("zsh", script, tmp_path).stdout.split() == ["_pyoco_client_completion"]
-
-
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-def test_fish_completes_commands(tmp_path: Path) -> None:
-    script = "pyoco-client completion fish | source; complete --do-complete 'pyoco-client worker dr'"
-    assert "drain" in in_shell("fish", script, tmp_path).stdout
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_program_answers_what_the_scripts_of_zsh_and_fish_ask(shell: str, programs: Programs) -> None:
-    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in SCRIPTS[Shell(shell)]
-    asked = {
-        "_PYOCO_CLIENT_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_ARGS": "pyoco-client worker dr",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    environment = clean_environment(**asked)
-    done = subprocess.run([BIN / "pyoco-client"], env=environment, capture_output=True, text=True)
-    assert "drain" in done.stdout
-
-
-def in_shell(shell: str, script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = clean_environment(HOME=str(folder))
-    environment["PATH"] = f"{BIN}:{environment['PATH']}"
-    return subprocess.run([shell, "-c", script], env=environment, capture_output=True, text=True, cwd=folder)

@@ -50,3 +50,12 @@ def test_a_file_without_an_object_is_refused(tmp_path: Path, content: str) -> No
 
 def test_nothing_given_is_no_parameters() -> None:
     assert merged_params(None, None, None) == {}
+
+
+def test_a_file_that_is_neither_json_nor_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("a: 1\nb: [2\n")
+    with pytest.raises(WrongArguments) as refused:
+        merged_params(file, None, None)
+    assert "\n" not in refused.value.message
+    assert "(line 3, column 1: expected ',' or ']', but got '<stream end>')" in refused.value.message

@@ -71,7 +71,7 @@ ROWS = (
     CommandRow("run submit", submit.submit, submit.SUBMIT_EXAMPLE, "submit"),
     CommandRow("run submit-yaml", submit.submit_yaml, submit.YAML_EXAMPLE, older=("submit-yaml",)),
     CommandRow("run list", runs.list_, runs.LIST_EXAMPLE, "list"),
-    CommandRow("run pages", runs.list_vnext, runs.PAGES_EXAMPLE, older=("list-vnext",)),
+    CommandRow("run pages", runs.pages, runs.PAGES_EXAMPLE, older=("list-vnext",)),
     CommandRow("run get", runs.get, "pyoco-client run get RUN_ID --records", "get"),
     CommandRow("run tasks", runs.tasks, "pyoco-client run tasks RUN_ID", older=("tasks",)),
     CommandRow("run watch", watch.watch, watch.WATCH_EXAMPLE, "watch"),

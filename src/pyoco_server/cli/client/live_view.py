@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -20,6 +20,9 @@ from rich.tree import Tree
 from pyoco_server.cli.client.tables import COLOURS
 from pyoco_server.printable import one_line
 
+if TYPE_CHECKING:
+    from pyoco_server.cli.client.waiting_hint import WaitingHint
+
 TASKS_SHOWN_MAX = 30
 BAR_COLUMNS = 30
 SIGNS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "–", "RUNNING": "●", "PENDING": "·"}
@@ -28,12 +31,16 @@ _FIRST = ("FAILED", "RUNNING", "CANCELLED", "PENDING", "SUCCEEDED")
 _ITERATION = re.compile(r"^(.*?)(?:#\d+)?(?:\[\d+\])+$")
 
 
-def watch_live(events: Iterable[dict[str, Any]], console: Console | None = None) -> str:
-    """Draw until the events end. Returns the status that was shown last."""
+def watch_live(
+    events: Iterable[dict[str, Any]], console: Console | None = None, *, hint: WaitingHint | None = None
+) -> str:
+    """Draw until the events end. Returns the status that was shown last. `hint`: what the run waits for."""
     latest: dict[str, Any] = {}
 
     def now() -> RenderableType:  # called at each refresh: durations grow without events
-        return draw(latest) if latest else Text("waiting …", style="dim")
+        if not latest:
+            return Text("waiting …", style="dim")
+        return draw(latest, waits_for=hint.sentence if hint else "")
 
     with Live(console=console or Console(), get_renderable=now, refresh_per_second=5) as live:
         for event in events:
@@ -44,9 +51,11 @@ def watch_live(events: Iterable[dict[str, Any]], console: Console | None = None)
     return str(latest.get("status", ""))
 
 
-def draw(run: dict[str, Any], now: float | None = None) -> RenderableType:
+def draw(run: dict[str, Any], now: float | None = None, waits_for: str = "") -> RenderableType:
     now = time.time() if now is None else now
     parts: list[RenderableType] = [_head(run, now)]
+    if waits_for and not run.get("end_time"):
+        parts.append(Text(f"  {waits_for}", style="yellow"))
     if run["tasks"]:
         parts += [_progress(run["tasks"]), _tree(run, now)]
     if run.get("error"):

@@ -12,6 +12,7 @@ import typer
 from pyoco_server.cli.client.connection import chosen_connection
 from pyoco_server.cli.client.output import OutputForm, is_json, show_outcome, show_run
 from pyoco_server.cli.client.place import place_of
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.cli.entry import WrongArguments
 
 if TYPE_CHECKING:
@@ -31,12 +32,6 @@ OutputOption = Annotated[
 RecordsOption = Annotated[
     bool, typer.Option("--records", help="Include inputs, outputs and errors of tasks.")
 ]
-StatusOption = Annotated[
-    str | None, typer.Option(help="PENDING, RUNNING, CANCELLING, COMPLETED, FAILED or CANCELLED.")
-]
-FlowOption = Annotated[str | None, typer.Option(help="Only runs of this flow.")]
-TagOption = Annotated[str | None, typer.Option(help="Only runs with this routing tag.")]
-FullOption = Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")]
 RoutingTagOption = Annotated[
     str | None, typer.Option(help="Routing tag: which workers may run it. [default: default]")
 ]
@@ -102,10 +97,12 @@ def show_accepted(
     if sys.stdout.isatty() and not is_json(output) and waits.timeout_sec is None:
         from pyoco_server.cli.client.live_view import watch_live
 
-        status = watch_live(client.follow_run(run_id, include_records=True))
+        with WaitingHint(ctx, run_id, is_drawn=True) as hint:
+            status = watch_live(client.follow_run(run_id, include_records=True), hint=hint)
         sys.stdout.write(f"{place_of(ctx).link('runs', run_id)}\n")
     else:
-        ended = wait_for_run(client, run_id, waits.timeout_sec)
+        with WaitingHint(ctx, run_id):
+            ended = wait_for_run(client, run_id, waits.timeout_sec)
         show_run(ended, output, link=place_of(ctx).link("runs", run_id))
         status = ended["status"]
     raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))

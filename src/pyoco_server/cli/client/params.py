@@ -71,5 +71,13 @@ def _yaml(text: str, path: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        message = f"--params-file {path} is neither JSON nor YAML: {error}"
+        message = f"--params-file {path} is neither JSON nor YAML{_problem_of(error)}"
         raise WrongArguments(message, hint=FILE_EXAMPLE) from error
+
+
+def _problem_of(error: object) -> str:
+    """In one line; the error of the library shows the file again, in seven."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return f": {error}"
+    return f" (line {mark.line + 1}, column {mark.column + 1}: {problem})."

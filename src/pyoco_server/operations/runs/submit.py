@@ -87,6 +87,15 @@ async def submit(
         return await _discard(store, submission, error)
 
 
+async def resume(store: Store, run_id: str) -> StoredRun | None:
+    """The run that an earlier try of a request submitted under its reserved id, now queued; None: no run.
+
+    For a request whose effect can no longer be prepared: what it referred to has been deleted meanwhile.
+    """
+    stored = await store.runs.load_confirmed(run_id)
+    return None if stored is None else await _resume(store, stored, ())
+
+
 def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
         raise Invalid.at(["flow_name"], f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")

@@ -11,6 +11,7 @@ import pytest
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import CancelRun, EraseRun
 from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.identity.callers import ANONYMOUS, Caller
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
@@ -18,6 +19,7 @@ from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.operations.runs.submit import submit as submitted
 from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.values import OUTPUT_INLINE_BYTES_MAX
+from tests.http_api.interrupted import interrupted
 from tests.http_api.serving import expect_error, submit
 from tests.worker.stage import (
     Build,
@@ -235,6 +237,26 @@ async def test_a_run_that_lives_is_not_retried(client: httpx.AsyncClient) -> Non
     assert "PENDING" in body["detail"]
     await client.post(f"/runs/{run_id}/cancel")
     assert (await client.post(f"/runs/{run_id}/retry")).status_code == 200
+
+
+async def test_a_repetition_gets_the_retry_of_a_gateway_that_ended_though_the_old_run_is_erased(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    old = await submit(client, tag="nobody")
+    await client.post(f"/runs/{old}/cancel")
+    submitted: list[str] = []
+
+    async def have_effect(reservation: Reservation) -> None:
+        stored = await retry(store, old, RetryRequest(), ANONYMOUS, reservation=reservation)
+        submitted.append(stored.run.run_id)
+
+    await interrupted(store, f"/runs/{old}/retry", "k", b"", have_effect)
+    await apply(store, old, EraseRun())
+    again = await client.post(f"/runs/{old}/retry", headers={"Idempotency-Key": "k"})
+    assert (again.status_code, [again.json().get("run_id")]) == (200, submitted)
+    expect_error(
+        await client.post(f"/runs/{old}/retry", headers={"Idempotency-Key": "x"}), 404, "ERR-PYOCO-0005"
+    )
 
 
 async def test_what_cannot_be_retried_is_said(client: httpx.AsyncClient, store: Store) -> None:

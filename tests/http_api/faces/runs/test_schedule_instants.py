@@ -8,11 +8,15 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations import schedules
+from pyoco_server.operations.idempotency.keyed_request import Reservation
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
+from tests.http_api.interrupted import interrupted
 from tests.http_api.serving import expect_error
 from tests.worker.stage import Flows, config_on, lawful, one_task, working
 
@@ -103,6 +107,43 @@ async def test_a_repetition_gets_its_run_also_when_the_schedule_is_deleted(clien
     again = await client.post(f"{path}/run", headers={"Idempotency-Key": "k"})
     assert (again.json(), again.headers.get("Idempotency-Replayed")) == (first.json(), "true")
     expect_error(await client.post(f"{path}/run", headers={"Idempotency-Key": "other"}), 404, None)
+
+
+async def test_a_repetition_gets_the_run_of_a_gateway_that_ended_though_the_schedule_is_deleted(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    made = (await client.post("/schedules", json={"flow_name": "a", "run_at": FAR})).json()
+    path = f"/schedules/{made['schedule_id']}"
+    submitted: list[str] = []
+
+    async def have_effect(reservation: Reservation) -> None:
+        submission = await schedules.submission_now(
+            store, made["schedule_id"], tenant_id=None, api_key_id=None
+        )
+        submission = replace(submission, run_id=reservation.resource_id)
+        stored = await submit(store, submission, commit_id=reservation.command_id)
+        submitted.append(stored.run.run_id)
+
+    await interrupted(store, f"{path}/run", "k", b"{}", have_effect)
+    assert (await client.delete(path)).status_code == 200
+    again = await client.post(f"{path}/run", headers={"Idempotency-Key": "k"})
+    assert (again.status_code, [again.json().get("run_id")]) == (200, submitted)
+    assert len((await client.get("/runs")).json()) == 1
+    await lawful(store, submitted[0])
+
+
+async def test_a_repetition_without_a_run_is_refused_when_the_schedule_is_deleted(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    made = (await client.post("/schedules", json={"flow_name": "a", "run_at": FAR})).json()
+    path = f"/schedules/{made['schedule_id']}"
+
+    async def have_none(reservation: Reservation) -> None:
+        """The gateway ended before."""
+
+    await interrupted(store, f"{path}/run", "k", b"{}", have_none)
+    assert (await client.delete(path)).status_code == 200
+    expect_error(await client.post(f"{path}/run", headers={"Idempotency-Key": "k"}), 404, None)
 
 
 async def test_a_schedule_that_has_ended_or_is_unknown_is_not_run(

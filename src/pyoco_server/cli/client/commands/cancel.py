@@ -28,6 +28,7 @@ from pyoco_server.cli.client.output import (
     show_run,
 )
 from pyoco_server.cli.client.place import place_of
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def cancel(
         wanted = whole_run_id(client, wanted)
         found = client.cancel_run(wanted)
         if wait:
-            found = wait_for_run(client, wanted, timeout_sec)
+            with WaitingHint(ctx, wanted):
+                found = wait_for_run(client, wanted, timeout_sec)
     show_run(found, output, link=place_of(ctx).link("runs", wanted))
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 

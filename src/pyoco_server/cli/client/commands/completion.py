@@ -39,15 +39,17 @@ else
   compdef _pyoco_client_completion {PROGRAM}
 fi
 """
-_ASK_FISH = (
-    f"env {VARIABLE}=complete_fish _TYPER_COMPLETE_FISH_ACTION=%s "
-    f"_TYPER_COMPLETE_ARGS=(commandline -cp) {PROGRAM}"
-)
+# The condition asks, and the arguments are what it found: one start of the program for each Tab.
 FISH = f"""\
 # To load it in each shell:
 #   {PROGRAM} completion fish > ~/.config/fish/completions/{PROGRAM}.fish
-complete --command {PROGRAM} --no-files --arguments "({_ASK_FISH % "get-args"})" \\
-  --condition "{_ASK_FISH % "is-args"}"
+function _pyoco_client_completion
+    set -g _pyoco_client_found (env {VARIABLE}=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
+                                _TYPER_COMPLETE_ARGS=(commandline -cp) {PROGRAM})
+    test -n "$_pyoco_client_found"
+end
+complete --command {PROGRAM} --no-files --condition _pyoco_client_completion \\
+    --arguments '(printf "%s\\n" $_pyoco_client_found)'
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from pyoco_server.cli.client.ids import only_run_id, whole_run_id
 from pyoco_server.cli.client.instants import instant_of
 from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.printable import coloured_line, json_text
 
 EXAMPLE = "pyoco-client run logs -f RUN_ID --task train --since 10m --grep loss"
@@ -46,8 +48,9 @@ def logs(
     with connect(ctx) as client:
         read = client.follow_logs if follow else client.logs
         whole = whole_run_id(client, wanted)
-        for entry in read(whole, tail=tail, on_searched=_show_progress, **sought):
-            _show(entry, output)
+        with WaitingHint(ctx, whole) if follow else nullcontext():
+            for entry in read(whole, tail=tail, on_searched=_show_progress, **sought):
+                _show(entry, output)
 
 
 def _show(entry: dict[str, Any], form: ShownLog) -> None:

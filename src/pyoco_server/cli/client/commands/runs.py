@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -12,16 +13,10 @@ from pyoco_server.cli.client.instants import instant_of
 from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
-    CursorOption,
-    FlowOption,
-    FullOption,
-    LimitOption,
     OutputOption,
     RecordsOption,
     RunIdArgument,
     RunIdOption,
-    StatusOption,
-    TagOption,
     WaitOption,
     WaitTimeoutOption,
     check_timeout,
@@ -32,13 +27,14 @@ from pyoco_server.cli.client.output import (
     RUNS,
     OutputForm,
     is_json,
-    show_items,
     show_json,
     show_outcome,
     show_page,
     show_run,
 )
 from pyoco_server.cli.client.place import GatewayPlace, place_of
+from pyoco_server.cli.client.run_filters import RunFilters, filtered
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import lines, one_line
 
@@ -77,67 +73,46 @@ def tasks(
     return show_run(found, output)
 
 
+@filtered
 def list_(
     ctx: typer.Context,
-    status: StatusOption = None,
-    flow: FlowOption = None,
-    tag: TagOption = None,
+    filters: RunFilters,
     search: Annotated[
         str | None, typer.Option(help="Only runs with this text in id, flow, tags, worker or error.")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="Only runs that changed since: 30s, 10m, 2h, 1d, or an instant.")
     ] = None,
-    full: FullOption = False,
-    limit: LimitOption = None,
-    cursor: CursorOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep the list up to date, until Ctrl-C; JSON: a line per change.")
     ] = False,
     output: OutputOption = None,
 ) -> None:
     """List runs, those that changed last first."""
-    if watch and (full or cursor is not None):
+    if watch and (filters.full or filters.cursor is not None):
         raise WrongArguments("--watch goes with neither --full nor --cursor.", hint=LIST_EXAMPLE)
-    after = instant_of(since, LIST_EXAMPLE)
+    after, place = instant_of(since, LIST_EXAMPLE), place_of(ctx)
     with connect(ctx) as client:
         if watch:
             from pyoco_server.cli.client.run_board import ListFilter
             from pyoco_server.cli.client.watched_list import watch_list
 
-            wanted = ListFilter(status, flow, tag, search, after)
-            return watch_list(client, wanted, limit, as_json=is_json(output))
-        if cursor is None and search is None and after is None:
-            found = client.list_runs(status=status, flow=flow, tag=tag, full=full, limit=limit)
-            empty = _empty(place_of(ctx), status or flow or tag)
-            return show_items(found, RUNS, output, empty=empty)
-        page = client.list_runs_vnext(
-            status=status,
-            flow=flow,
-            tag=tag,
-            full=full,
-            limit=limit,
-            updated_after=after,
-            cursor=cursor,
-            q=search,
-        )
-    empty, further = _empty(place_of(ctx), "a filter"), place_of(ctx).command("run list …")
-    if cursor is None and is_json(output):
+            wanted = ListFilter(filters.status, filters.flow, filters.tag, search, after)
+            return watch_list(client, wanted, filters.limit, as_json=is_json(output))
+        page = filters.page(client, changed_after=after, search=search)
+    if filters.cursor is None and is_json(output):
         return show_json(page["items"])
-    return show_page(page, RUNS, output, empty=empty, further=further)
+    empty = _empty(place, filters.has_any or search or after)
+    return show_page(page, RUNS, output, empty=empty, further=place.command("run list …"))
 
 
-def list_vnext(
+@filtered
+def pages(
     ctx: typer.Context,
-    status: StatusOption = None,
-    flow: FlowOption = None,
-    tag: TagOption = None,
-    full: FullOption = False,
-    limit: LimitOption = None,
+    filters: RunFilters,
     updated_after: Annotated[
         float | None, typer.Option(help="Only runs that changed after this instant, in unix seconds.")
     ] = None,
-    cursor: CursorOption = None,
     workflow_yaml_sha256: Annotated[
         str | None, typer.Option(help="Only runs of the flow.yaml with this digest.")
     ] = None,
@@ -145,16 +120,7 @@ def list_vnext(
 ) -> None:
     """List runs page by page, those that changed last first."""
     with connect(ctx) as client:
-        page = client.list_runs_vnext(
-            status=status,
-            flow=flow,
-            tag=tag,
-            full=full,
-            limit=limit,
-            updated_after=updated_after,
-            cursor=cursor,
-            workflow_yaml_sha256=workflow_yaml_sha256,
-        )
+        page = filters.page(client, changed_after=updated_after, workflow_yaml_sha256=workflow_yaml_sha256)
     empty, further = _empty(place_of(ctx), "a filter"), place_of(ctx).command("run pages …")
     show_page(page, RUNS, output, empty=empty, further=further)
 
@@ -171,7 +137,8 @@ def result(
     check_timeout(wait, timeout_sec, RESULT_EXAMPLE)
     with connect(ctx) as client:
         wanted = whole_run_id(client, wanted)
-        found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
+        with WaitingHint(ctx, wanted) if wait else nullcontext():
+            found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
         if found["status"] == "COMPLETED":
             return show_json(client.result(wanted, 0.0))
     words = f"{wanted} is {found['status']}{': ' + found['error'] if found['error'] else ''}"

@@ -20,6 +20,7 @@ from pyoco_server.cli.client.options import (
     RunIdOption,
     connect,
 )
+from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.printable import json_text
 
 WATCH_EXAMPLE = "pyoco-client run watch RUN_ID --until-terminal --output status"
@@ -63,19 +64,20 @@ def watch(
         form = output or (ShownRun.TREE if sys.stdout.isatty() else ShownRun.JSON)
         with_records = records or form is ShownRun.TREE
         events = follow(wanted, include_records=with_records, since=since, timeout_sec=timeout_sec)
-        status = _show_events(events, form, max_events)
+        with WaitingHint(ctx, wanted, is_drawn=form is ShownRun.TREE) as hint:
+            status = _show_events(events, form, max_events, hint)
         if until_terminal and status not in EXIT_CODES:
             status = client.get_run(wanted)["status"]
     if until_terminal:
         raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 
 
-def _show_events(events: Iterable[dict[str, Any]], form: ShownRun, events_max: int) -> str:
+def _show_events(events: Iterable[dict[str, Any]], form: ShownRun, events_max: int, hint: WaitingHint) -> str:
     """Returns the status that was shown last."""
     if form is ShownRun.TREE:
         from pyoco_server.cli.client.live_view import watch_live
 
-        return watch_live(itertools.islice(events, events_max or None))
+        return watch_live(itertools.islice(events, events_max or None), hint=hint)
     status = ""
     for number, event in enumerate(events, start=1):
         snapshot = event["data"].get("snapshot") or {}

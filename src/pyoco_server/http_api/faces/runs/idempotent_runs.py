@@ -10,15 +10,17 @@ from msgspec.structs import replace
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.requests.idempotency import once_answer
 from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
+from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer, Reservation
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs import cancel, retry, submit
+from pyoco_server.store.runs.stored_run import StoredRun
 
 
 async def submit_once(
@@ -36,13 +38,17 @@ async def submit_prepared_once(
     asked: bytes | JsonObject,
     prepare: Callable[[], Awaitable[RunSubmitted]],
 ) -> Response:
-    """`prepare` may refuse because of what is stored. A repetition does not call it."""
+    """`prepare` may refuse because of what is stored. A repetition does not call it if the run exists, also
+    when the gateway of the first request ended before it had stored the answer.
+    """
     async with KeyedRequest(store, key, asked, needs_room=True) as keyed:
         if keyed.earlier is not None:
             return once_answer(keyed.earlier)
         reservation = keyed.reservation
-        submission = replace(await prepare(), run_id=reservation.resource_id)
-        stored = await submit.submit(store, submission, commit_id=reservation.command_id)
+        stored = await _submitted_before(store, reservation)
+        if stored is None:
+            submission = replace(await prepare(), run_id=reservation.resource_id)
+            stored = await submit.submit(store, submission, commit_id=reservation.command_id)
         return await _remember(keyed, wire.accepted(stored), reservation.event_ids(1))
 
 
@@ -53,7 +59,13 @@ async def retry_once(
         if keyed.earlier is not None:
             return once_answer(keyed.earlier)
         reservation = keyed.reservation
-        stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
+        try:
+            stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
+        except NotFound:  # the run to retry has been erased: the new run may exist all the same
+            existing = await _submitted_before(store, reservation)
+            if existing is None:
+                raise
+            stored = existing
         return await _remember(keyed, wire.retried(stored), reservation.event_ids(1))
 
 
@@ -83,6 +95,11 @@ def asked_in(form: FormData, workflow: bytes) -> JsonObject:
         if isinstance(value, str):
             texts.setdefault(name, []).append(value)
     return {**texts, "workflow": hashlib.sha256(workflow).hexdigest()}
+
+
+async def _submitted_before(store: Store, reservation: Reservation) -> StoredRun | None:
+    """The run of an earlier holder of this reservation."""
+    return await submit.resume(store, reservation.resource_id) if reservation.may_have_happened else None
 
 
 async def _remember(keyed: KeyedRequest, shown: JsonObject, event_ids: list[str]) -> Response:
