@@ -6,6 +6,7 @@ import { askOtherTabs, onCredential } from './api/session'
 import { App } from './app'
 import { startKeys } from './live/keys'
 import { startNews } from './live/news'
+import { startForgetting } from './live/reread'
 import { startTheme } from './live/theme'
 import './style/all.css'
 import { language } from './text/text'
@@ -32,6 +33,7 @@ startTheme()
 startKeys()
 askOtherTabs()
 startNews()
+startForgetting(queries)
 
 createRoot(document.getElementById('app') as HTMLElement).render(
   <QueryClientProvider client={queries}>

@@ -12,6 +12,8 @@ export class Connection {
   readonly body: ReadableStream<Uint8Array>
   /** Whether the page has ended it. */
   left = false
+  /** As the gateway does it, unless a test stops it. */
+  private comments = setInterval(() => this.comment(), 5_000)
 
   constructor(
     readonly topics: string[],
@@ -26,6 +28,7 @@ export class Connection {
     })
     signal.addEventListener('abort', () => {
       this.left = true
+      this.fallSilent()
       this.text?.error(new DOMException('aborted', 'AbortError'))
     })
   }
@@ -39,11 +42,21 @@ export class Connection {
     this.bytes(new TextEncoder().encode(`event: ${topic}\n${id}data: ${JSON.stringify({ event, data })}\n\n`))
   }
 
+  comment(): void {
+    this.bytes(new TextEncoder().encode(': keep-alive\n\n'))
+  }
+
+  fallSilent(): void {
+    clearInterval(this.comments)
+  }
+
   end(): void {
+    this.fallSilent()
     this.text?.close()
   }
 
   breakOff(): void {
+    this.fallSilent()
     this.text?.error(new TypeError('network error'))
   }
 }
@@ -52,8 +65,8 @@ export class Gateway {
   connections: Connection[] = []
   /** What was asked for besides, in order. */
   asked: { path: string; query: Query }[] = []
-  /** How a connection is refused; `away` when there is no answer at all. */
-  refuses: { status: number; headers?: Record<string, string> } | 'away' | null = null
+  /** How a connection is refused; `away` when there is no connection at all, `silent`: one without an answer. */
+  refuses: { status: number; headers?: Record<string, string> } | 'away' | 'silent' | null = null
   answer: (path: string, query: Query) => unknown = () => ({})
 
   get last(): Connection {
@@ -68,6 +81,7 @@ export class Gateway {
     const one = new Connection(topics, places, headers, init.signal as AbortSignal)
     this.connections.push(one)
     if (this.refuses === 'away') throw new TypeError('Failed to fetch')
+    if (this.refuses === 'silent') return new Promise(() => undefined)
     return this.refuses ? refused(this.refuses.status, this.refuses.headers) : new Response(one.body)
   }
 

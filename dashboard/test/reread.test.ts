@@ -1,6 +1,6 @@
 import { QueryClient, QueryObserver } from '@tanstack/react-query'
 import { expect, test } from 'vitest'
-import { reread } from '../src/live/reread'
+import { forgetUnseen, reread } from '../src/live/reread'
 import { later } from './gateway'
 
 /** A part of the page that reads something: `answers` are given in order, and the last one from then on. */
@@ -42,3 +42,32 @@ test('after a first read that failed it is read again, too', async () => {
   expect(observer.getCurrentResult().data).toBe('new')
   stop()
 })
+
+test('what was left before the change is read again when it is opened within its second', async () => {
+  const { queries, reads, stop } = look([Promise.resolve('old'), Promise.resolve('new')])
+  await queries.getQueryCache().getAll()[0]?.promise
+  stop()
+  await forgetUnseen(queries)
+  expect(reads.count).toBe(1)
+  expect(await opened(queries)).toBe('new')
+})
+
+test('so is what was being read when it was left', async () => {
+  const first = later<string>()
+  const { queries, stop } = look([first.answer, Promise.resolve('new')])
+  stop()
+  const forgotten = forgetUnseen(queries)
+  first.give('old')
+  await forgotten
+  expect(await opened(queries)).toBe('new')
+})
+
+/** The same part of the page, opened again while its last answer counts as new. */
+async function opened(queries: QueryClient): Promise<unknown> {
+  const [query] = queries.getQueryCache().getAll()
+  const observer = new QueryObserver(queries, { ...query?.options, queryKey: query?.queryKey ?? [], staleTime: 1000 })
+  const stop = observer.subscribe(() => undefined)
+  await query?.promise
+  stop()
+  return query?.state.data
+}

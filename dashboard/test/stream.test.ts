@@ -316,3 +316,26 @@ test('what cannot be read, or cannot be taken, ends the connection and not the p
   await pass(0)
   expect(onEvent.mock.calls.at(-1)).toEqual(['runs', 2])
 })
+
+test('a connection over which nothing comes is given up, and a comment is something', async () => {
+  const runs = following('runs', 'p1')
+  await pass(25)
+  const first = gateway.last
+  await pass(60_000)
+  expect(first.left).toBe(false)
+  first.fallSilent()
+  await pass(12_000)
+  expect(first.left).toBe(true)
+  expect(runs.states).toEqual(['connecting', 'open', 'lost 0'])
+  await pass(1_000)
+  expect(gateway.connections.length).toBe(2)
+  expect(gateway.last.places).toEqual(['runs~p1'])
+  expect(runs.states.at(-1)).toBe('open')
+})
+
+test('so is one that is not answered', async () => {
+  gateway.refuses = 'silent'
+  const runs = following('runs')
+  await pass(12_025)
+  expect(runs.states).toEqual(['connecting', 'lost 0'])
+})

@@ -83,6 +83,27 @@ def release() -> Flow:
     return flow
 
 
+class Market(enum.Enum):
+    TOKYO = "tokyo"
+    PARIS = "paris"
+
+
+class Rollout(pydantic.BaseModel):
+    stage: Market = pydantic.Field(description="Where it goes first")
+    percent: int = pydantic.Field(default=10, ge=1, le=100)
+    notes: list[str] = []
+
+
+def rollout() -> Flow:
+    @task
+    def deploy(decide: object) -> object:
+        return decide
+
+    ask = approval("decide", prompt={"question": "How is it rolled out?"}, answer=Rollout)
+    flow: Flow = Flow("rollout") >> ask >> deploy
+    return flow
+
+
 def pdca_recheck() -> Flow:
     @task
     def evaluate(strategies: list[str]) -> dict[str, object]:
@@ -129,11 +150,6 @@ def counted() -> Flow:
 
     flow: Flow = Flow("counted") >> fetch >> [left, right] >> join
     return flow
-
-
-class Market(enum.Enum):
-    TOKYO = "tokyo"
-    PARIS = "paris"
 
 
 class Order(pydantic.BaseModel):
@@ -239,6 +255,7 @@ FLOWS: dict[str, Callable[[], Flow]] = {
     "mended": mended,
     "counted": counted,
     "release": release,
+    "rollout": rollout,
     "pdca_recheck": pdca_recheck,
 }
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from pyoco_server.http_api.gateway import BROKER_SILENT
 from tests.cli.programs import Program, Programs, wait_for
 from tests.conftest import NatsServer, free_port
 from tests.dashboard.browser import visit
@@ -40,6 +41,10 @@ def test_what_goes_away_is_told_and_what_comes_back_is_shown(
     with visit(browser, url, forgives=lambda said: "Failed to load resource" in said) as shown:
         shown.open("/runs")
         live = shown.page.locator(".live")
+        expect(live).to_have_text(shown.word("live.open"))
+        broker.pause()
+        expect(live).to_contain_text(shown.word("live.away", why=BROKER_SILENT))
+        broker.resume()
         expect(live).to_have_text(shown.word("live.open"))
         broker.kill()
         expect(live).to_contain_text(shown.word("live.away", why=""))

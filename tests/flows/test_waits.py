@@ -3,7 +3,8 @@
 import math
 import subprocess
 import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 from pyoco import Flow
@@ -47,6 +48,24 @@ def test_the_prompt_is_a_copy() -> None:
     assert wait_of(release).prompt == {"version": 1}
 
 
+@dataclass
+class Verdict:
+    stage: Literal["test", "live"]
+    percent: int = 10
+
+
+def test_a_type_of_the_answer_is_part_of_the_prompt_as_its_schema() -> None:
+    schema = wait_of(approval("release", prompt={"question": "Deploy?"}, answer=Verdict)).prompt[
+        "answer_schema"
+    ]
+    assert schema["required"] == ["stage"]
+    assert sorted(schema["properties"]["stage"]["enum"]) == ["live", "test"]
+    assert schema["properties"]["percent"]["default"] == 10
+    assert wait_of(approval("b", answer=list[int])).prompt["answer_schema"]["items"] == {"type": "integer"}
+    own = {"type": "boolean"}
+    assert wait_of(approval("c", answer=own)).prompt == {"answer_schema": own}
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -65,6 +84,12 @@ def test_the_prompt_is_a_copy() -> None:
         ({"name": "a", "timeout_sec": 10**400}, "timeout_sec must be a number above 0"),
         ({"name": "a", "on_timeout": "ask again"}, "on_timeout must be 'fail' or 'succeed'"),
         ({"name": "a", "prompt": ["x"]}, "prompt must be a dict"),
+        ({"name": "a", "answer": 5}, "answer must be a type or a JSON Schema, not 5"),
+        ({"name": "a", "answer": Flow}, "answer must be a type or a JSON Schema"),
+        (
+            {"name": "a", "answer": int, "prompt": {"answer_schema": {}}},
+            "give either answer, or 'answer_schema' in the prompt",
+        ),
         ({"name": "a", "prompt": {1: "x"}}, "prompt must be a dict whose keys are texts"),
         ({"name": "a", "prompt": {"x": object()}}, "prompt must be JSON"),
         ({"name": "a", "prompt": {"x": math.inf}}, "prompt must be JSON"),

@@ -28,6 +28,8 @@ const LASTED_MS = 5000
 // Pages change several topics at once.
 const CHANGED_MS = 25
 const STREAM_SEC = 600
+// The gateway sends something every five seconds. After this the connection is no good, although it is still open.
+const SILENT_MS = 12_000
 
 /** Until the returned function is called, or the server says that there is no more. */
 export function follow(asked: Followed): () => void {
@@ -55,6 +57,7 @@ class Line {
   /** Since when connections are answered, though topics come and go. */
   private openSince: number | null = null
   private paused = false
+  private silence: ReturnType<typeof setTimeout> | undefined
 
   constructor() {
     document.addEventListener('visibilitychange', this.seen)
@@ -88,7 +91,7 @@ class Line {
     if (document.hidden) {
       this.hiding = setTimeout(() => {
         this.paused = true
-        this.abort.abort()
+        this.leave()
       }, HIDDEN_MS)
     } else if (this.paused) {
       this.paused = false
@@ -103,22 +106,39 @@ class Line {
 
   private async read(): Promise<void> {
     clearTimeout(this.timer)
-    this.abort.abort()
+    this.leave()
     if (this.paused || this.followers.size === 0) return
     this.abort = new AbortController()
     const { signal } = this.abort
     this.noteLasting()
+    this.watch(signal)
     const followers = [...this.followers.values()]
     for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
     try {
       const answer = await ask(address(followers), { signal, stays: true })
       for (const one of followers) opened(one)
       this.openSince ??= performance.now()
+      this.watch(signal)
       await this.take(answer.body as ReadableStream<Uint8Array>, new Set(followers), signal)
       if (!signal.aborted) this.closed()
     } catch (error) {
       if (!signal.aborted) this.broke(error)
     }
+  }
+
+  private leave(): void {
+    clearTimeout(this.silence)
+    this.abort.abort()
+  }
+
+  /** From now on: a network or a gateway that is gone does not always close the connection. */
+  private watch(signal: AbortSignal): void {
+    clearTimeout(this.silence)
+    this.silence = setTimeout(() => {
+      if (signal.aborted) return
+      this.leave()
+      this.broke(null)
+    }, SILENT_MS)
   }
 
   /** Whether it was good for a while: then what failed before does not count any more. */
@@ -129,6 +149,7 @@ class Line {
   }
 
   private closed(): void {
+    clearTimeout(this.silence)
     if (this.noteLasting()) {
       this.openSince = null
       this.again(CLOSED_MS)
@@ -149,6 +170,7 @@ class Line {
     for (;;) {
       const { done, value } = await reader.read()
       if (done || signal.aborted) return
+      this.watch(signal)
       for (const { event: topic, data, id } of parser.take(value)) {
         const follower = this.followers.get(topic)
         if (follower && asking.has(follower)) this.hand(follower, JSON.parse(data) as Said, id)
@@ -178,6 +200,7 @@ class Line {
 
   private failed(error: ApiError): void {
     this.openSince = null
+    clearTimeout(this.silence)
     const refused = error.status === 401 || error.status === 403
     for (const one of this.followers.values()) tell(one, refused ? 'refused' : 'lost', error)
     // Who signs in begins again. A gateway that is away, or too old to know a topic, is asked again.

@@ -35,6 +35,13 @@ export function onChanged(list: List, reread: () => void): () => void {
   return () => readers.delete(reread)
 }
 
+const watchers = new Set<() => void>()
+
+/** One of the other lists has changed. */
+export function onAnyChanged(watcher: () => void): void {
+  watchers.add(watcher)
+}
+
 let lost = false
 
 export function startNews(): void {
@@ -54,11 +61,13 @@ export function startNews(): void {
   follow({
     topic: 'lists',
     onEvent: (_, data) => {
+      for (const watcher of watchers) watcher()
       for (const list of (data as { changed: List[] }).changed) {
         for (const reread of rereaders.get(list) ?? []) reread()
       }
     },
     onAnew: () => {
+      for (const watcher of watchers) watcher()
       for (const readers of rereaders.values()) for (const reread of readers) reread()
     },
   })

@@ -2,7 +2,7 @@
 import { type Query, type QueryClient, type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import type { RunSummary } from '../api/types'
-import { type List, onChanged, onNews } from './news'
+import { type List, onAnyChanged, onChanged, onNews } from './news'
 
 /** Reads that follow the first read of a query, once it has ended. */
 const next = new WeakMap<Query, Promise<void>>()
@@ -26,6 +26,19 @@ function readNext(queries: QueryClient, query: Query): Promise<void> {
   })
   next.set(query, reading)
   return reading
+}
+
+/** What no page shows when something changes: it is read again when a page shows it, however soon that is. */
+export function startForgetting(queries: QueryClient): void {
+  const forget = () => void forgetUnseen(queries)
+  onNews(forget)
+  onAnyChanged(forget)
+}
+
+export async function forgetUnseen(queries: QueryClient): Promise<void> {
+  // A read that began before the change would count as new when it ends.
+  await queries.cancelQueries({ type: 'inactive' })
+  await queries.invalidateQueries({ type: 'inactive', refetchType: 'none' })
 }
 
 export function useReread(list: List, queryKey: QueryKey): void {

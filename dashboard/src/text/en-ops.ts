@@ -29,6 +29,8 @@ export const enOps = {
   'approvals.sure.rejectText': 'The task fails, and run {run} of {flow} fails with it unless the flow handles that.',
   'approvals.keep': 'Back',
   'approvals.anonymous': 'without authentication',
+  'approvals.answer': 'Answer',
+  'approvals.answer.json': 'Answer as JSON',
   'approvals.decision': 'Decision',
   'approvals.question': 'Question',
   'approvals.by': 'By',

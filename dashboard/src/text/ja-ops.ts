@@ -31,6 +31,8 @@ export const jaOps: Record<keyof typeof enOps, string> = {
   'approvals.sure.rejectText': 'タスクは失敗します。フローで対処していなければ、{flow} の実行 {run} も失敗します。',
   'approvals.keep': '戻る',
   'approvals.anonymous': '認証なし',
+  'approvals.answer': '回答',
+  'approvals.answer.json': '回答 (JSON)',
   'approvals.decision': '判断',
   'approvals.question': '質問',
   'approvals.by': '回答者',

@@ -6,6 +6,7 @@ Such a task has no code. While it waits it occupies no worker, and it continues 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from pyoco.core.models import Task
@@ -15,8 +16,11 @@ OnTimeout = Literal["fail", "succeed"]
 
 PROMPT_BYTES_MAX = 16 * 1024
 NAME_CHARS_MAX = 200
+# The member of a prompt that has the JSON Schema of the answer. A `flow.yaml` sets it among the `inputs`.
+ANSWER_SCHEMA = "answer_schema"
 # The key of a sleep has this prefix, so that lists of open approvals leave it out.
 SLEEP_KEY_PREFIX = "sleep:"
+TYPES_MAX = 100
 WAIT_SEC_MAX = 10 * 366 * 86_400.0  # ten years
 
 
@@ -39,12 +43,15 @@ def approval(
     timeout_sec: float | None = None,
     on_timeout: OnTimeout = "fail",
     wait_key: str | None = None,
+    answer: object = None,
 ) -> TaskWrapper:
     """A task that waits for an answer; its result is the payload of the answer.
 
     `prompt` is shown to the person who answers; members like `$ctx.params.version` and `$node.build.output`
     are replaced by their values, as in a task's inputs. Without an answer within `timeout_sec` the task
     fails, or succeeds with None. An answer must name `wait_key`, which is the task's name unless given.
+    `answer` is the type of the payload, such as a pydantic model, or its JSON Schema: the dashboard shows a
+    form for it. Whether a payload has this type is checked by that form, and not when it arrives.
     """
     _check_text("approval: name", name)
     if wait_key is not None:
@@ -55,7 +62,7 @@ def approval(
         _check_seconds("approval: timeout_sec", timeout_sec)
     if on_timeout not in ("fail", "succeed"):
         raise ValueError(f"approval: on_timeout must be 'fail' or 'succeed', not {on_timeout!r}")
-    return _task(name, WaitTask(_checked_prompt(prompt), timeout_sec, on_timeout, wait_key))
+    return _task(name, WaitTask(_checked_prompt(prompt, answer), timeout_sec, on_timeout, wait_key))
 
 
 def sleep(seconds: float, name: str | None = None) -> TaskWrapper:
@@ -86,11 +93,15 @@ def _check_seconds(what: str, seconds: object) -> None:
         raise ValueError(f"{what} must be a number above 0, at most {WAIT_SEC_MAX:.0f}, not {seconds!r}")
 
 
-def _checked_prompt(prompt: object) -> Mapping[str, Any]:
+def _checked_prompt(prompt: object, answer: object) -> Mapping[str, Any]:
     if prompt is None:
-        return {}
+        prompt = {}
     if not isinstance(prompt, Mapping) or not all(isinstance(key, str) for key in prompt):
         raise ValueError(f"approval: prompt must be a dict whose keys are texts, not {prompt!r}")
+    if answer is not None:
+        if ANSWER_SCHEMA in prompt:
+            raise ValueError(f"approval: give either answer, or {ANSWER_SCHEMA!r} in the prompt")
+        prompt = {**prompt, ANSWER_SCHEMA: _answer_schema(answer)}
     try:
         size = len(json.dumps(dict(prompt), allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -98,3 +109,26 @@ def _checked_prompt(prompt: object) -> Mapping[str, Any]:
     if size > PROMPT_BYTES_MAX:
         raise ValueError(f"approval: prompt must be at most {PROMPT_BYTES_MAX} bytes of JSON, not {size}")
     return dict(prompt)
+
+
+def _answer_schema(answer: object) -> Mapping[str, object]:
+    if isinstance(answer, Mapping):
+        return dict(answer)
+    try:
+        return _schema_of_class(answer) if isinstance(answer, type) else _schema_of(answer)
+    except Exception as error:  # describing a type may execute code of its author, which may raise anything
+        raise ValueError(
+            f"approval: answer must be a type or a JSON Schema, not {answer!r}: {error}"
+        ) from error
+
+
+@lru_cache(maxsize=TYPES_MAX)
+def _schema_of_class(answer: type) -> Mapping[str, object]:
+    """Remembered, because a flow is made again for each run."""
+    return _schema_of(answer)
+
+
+def _schema_of(answer: object) -> Mapping[str, object]:
+    from pyoco_server.flows.type_schema import schema_of_type  # imported only for flows that need it
+
+    return schema_of_type(answer)

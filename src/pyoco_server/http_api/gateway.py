@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # Beyond this many unread commits a gateway is catching up rather than keeping up.
 READY_LAG_MAX = 5_000
+BROKER_SILENT = "the broker does not respond"
 
 
 class Standing(TypedDict):
@@ -94,6 +95,7 @@ class Gateway:
         self.log_views = LogViews(self.store, self.run_views)
         self.run_changes = RunChanges(self.read_model, self.standing)
         self.store.on_loss(self.run_changes.on_standing)
+        self.store.on_silence(self.run_changes.on_standing)
         self.streams = Streams(config)
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.worker_changes = WorkerChanges(self.store, self.read_model, self._housekeeper.note_worker)
@@ -165,6 +167,9 @@ class Gateway:
             yield reason
         if self.store.why_not_ready is not None:
             yield self.store.why_not_ready
+            return
+        if self.store.is_silent:
+            yield BROKER_SILENT
             return
         if self.tokens is not None and not self.tokens.jwks.is_loaded:
             yield "the keys that tokens are checked with (PYOCO_JWT_JWKS) cannot be read"

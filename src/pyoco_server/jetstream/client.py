@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 PING_INTERVAL_SEC = 1.0
 SILENT_PINGS_MAX = 5
 SILENT_PINGS_MAX_OF_ONLY_SERVER = 10
+# Before that, after this many, the broker is reported as silent. The connection is kept.
+REPORTED_SILENT_PINGS = 3
 # Also if other bytes arrive: the direction to the broker may be broken.
 UNANSWERED_PINGS_MAX = 15
 RECONNECT_AGAIN_SEC = 0.5
@@ -49,6 +51,9 @@ class BrokerClient(Client):
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._is_leaving = False
         self._silent_pings = 0
+        self._is_reported_silent = False
+        # Called when `is_silent` has changed.
+        self.handle_silence: Callable[[], None] = _ignore_silence
         self._leaving: asyncio.Task[None] | None = None
 
     @property
@@ -60,6 +65,11 @@ class BrokerClient(Client):
     def connection_no(self) -> int:
         """Changes with each reconnect: earlier observations may be of another broker."""
         return int(self.stats["reconnects"])
+
+    @property
+    def is_silent(self) -> bool:
+        """Connected, but without a byte from the broker for some seconds: it may be frozen or cut off."""
+        return self._is_reported_silent and bool(self.is_connected)
 
     async def listen(self, subject: str, handler: RawHandler) -> int:
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
@@ -132,6 +142,7 @@ class BrokerClient(Client):
         not the broker's. Any byte shows that the broker is alive, because a pong may stand behind a long
         queue. nats-py owns the task and ends it with the connection."""
         self._silent_pings, is_given_up = 0, False
+        self._report_silence()
         while not is_given_up:
             await asyncio.sleep(PING_INTERVAL_SEC)
             with contain("pings of the broker"):  # without pings a dead connection would be kept
@@ -140,6 +151,7 @@ class BrokerClient(Client):
     async def _ping_or_give_up(self) -> bool:
         self._silent_pings = 0 if self._parser.has_received else self._silent_pings + 1
         self._parser.has_received = False
+        self._report_silence()
         self._pings_outstanding += 1
         if self._silent_pings >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
             await self._process_op_err(StaleConnectionError())
@@ -147,6 +159,12 @@ class BrokerClient(Client):
         with contextlib.suppress(OSError):  # the reader of the connection handles the loss
             await self._send_ping()
         return False
+
+    def _report_silence(self) -> None:
+        is_silent = self._silent_pings >= REPORTED_SILENT_PINGS
+        if is_silent != self._is_reported_silent:
+            self._is_reported_silent = is_silent
+            self.handle_silence()
 
     @property
     def _silent_max(self) -> int:
@@ -213,3 +231,7 @@ class BrokerClient(Client):
         except Exception:  # otherwise nats-py stops reading for good, without an error
             log.exception("a message was not handled", extra={"subject": subject.decode()})
         return True
+
+
+def _ignore_silence() -> None:
+    return

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
@@ -85,6 +85,7 @@ class Store:
         self._has_resources = False
         self._hooks: list[Callable[[], None]] = []
         self._hooks_of_loss: list[Callable[[], None]] = []
+        self._hooks_of_silence: list[Callable[[], None]] = []
         self._resuming = Loop("resuming after a reconnect", self._resume)
         self.reconnects = 0
         # The last warning about streams that are not ready.
@@ -93,6 +94,7 @@ class Store:
         self.problems: list[StreamProblem] = []
         self.why_not_ready: str | None = "not connected to the broker yet"
         self.client = (make_client or BrokerClient)()
+        self.client.handle_silence = self._on_silence
         self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
         self.room = StorageReserve(self.client, config)
         self.jetstream = JetStream(self.requests, self.room.note_refusal)
@@ -180,6 +182,10 @@ class Store:
         """Call this when the connection is lost, but not when `close` closes it."""
         self._hooks_of_loss.append(hook)
 
+    def on_silence(self, hook: Callable[[], None]) -> None:
+        """Call this when `is_silent` has changed."""
+        self._hooks_of_silence.append(hook)
+
     async def streams(self) -> dict[str, StreamInfo]:
         """The streams and buckets of this server as the broker describes them, by name."""
         names = [wanted["name"] for wanted in resources.streams(self.config)]
@@ -201,6 +207,11 @@ class Store:
     @property
     def is_connected(self) -> bool:
         return bool(self.client.is_connected)
+
+    @property
+    def is_silent(self) -> bool:
+        """The broker has sent nothing for some seconds. Requests are still tried."""
+        return self.client.is_silent
 
     async def _wait_for_broker(self) -> None:
         """Probe by TCP: it takes a millisecond, and a refused first connect of nats-py takes two seconds."""
@@ -295,9 +306,12 @@ class Store:
         self.runs.sent_commits.forget()
         if not self._stopping:
             log.warning("disconnected from the broker", extra=_AWAY)
-            for hook in tuple(self._hooks_of_loss):
-                with contain("hooks of the connection", "a hook of the connection failed"):
-                    hook()
+            _call(self._hooks_of_loss)
+
+    def _on_silence(self) -> None:
+        if self.is_silent:
+            log.warning("the broker does not respond", extra=_AWAY)
+        _call(self._hooks_of_silence)
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1
@@ -319,9 +333,7 @@ class Store:
     def _resume_readers(self) -> None:
         self.why_not_ready = None
         self.secrets.forget()
-        for hook in tuple(self._hooks):
-            with contain("hooks of the connection", "a hook of the connection failed"):
-                hook()
+        _call(self._hooks)
 
     async def _on_error(self, error: Exception) -> None:
         log.debug("broker connection", extra={"error": repr(error)})
@@ -352,3 +364,9 @@ async def _answers(server: str) -> bool:
         return False
     writer.close()
     return True
+
+
+def _call(hooks: Iterable[Callable[[], None]]) -> None:
+    for hook in tuple(hooks):
+        with contain("hooks of the connection", "a hook of the connection failed"):
+            hook()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import httpx
@@ -9,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.cli.programs import Up, wait_for
 from tests.dashboard.browser import Visit
+from tests.dashboard.test_access import violations
 
 
 def waiting(site: Up, version: str) -> str:
@@ -84,3 +86,32 @@ def test_approvals_are_searched_and_sorted(in_english: Visit, site: Up) -> None:
     expect(cards.first).to_contain_text(second[:8])
     in_english.page.get_by_role("searchbox").fill("shop-6.2")
     expect(cards).to_have_count(1)
+
+
+def test_an_answer_that_has_a_type_is_given_in_a_form(shown: Visit, site: Up) -> None:
+    run_id = str(httpx.post(f"{site.url}/runs", json={"flow_name": "rollout"}).json()["run_id"])
+    wait_for(lambda: any(one["run_id"] == run_id for one in pending(site)), "an approval")
+    shown.open(f"/approvals/{run_id}/decide")
+    card = shown.page.locator(".approval")
+    expect(card).not_to_contain_text("answer_schema")
+    card.get_by_role("button", name=shown.word("approvals.approve"), exact=True).click()
+    stage = card.locator("[data-param=stage]")
+    expect(stage.locator(".problem")).to_have_text(shown.word("form.required"))
+    expect(stage.get_by_label("stage")).to_be_focused()
+    assert violations(shown) == []
+    stage.get_by_label("stage").select_option(label="paris")
+    percent = card.locator("[data-param=percent]")
+    percent.get_by_label("percent").fill("101")
+    expect(percent.locator(".problem")).to_have_text(shown.word("form.max", n=100))
+    percent.get_by_label("percent").fill("25")
+    card.get_by_role("tab", name=shown.word("form.mode.json"), exact=True).click()
+    text = card.get_by_label(shown.word("approvals.answer.json"))
+    assert json.loads(text.input_value()) == {"stage": "paris", "percent": 25, "notes": []}
+    text.fill('{"stage": "tokyo", "percent": 50}')
+    card.get_by_role("tab", name=shown.word("form.mode.form"), exact=True).click()
+    expect(percent.get_by_label("percent")).to_have_value("50")
+    shown.answer(card, "approve")
+    shown.sees(shown.word("approvals.gone"))
+    httpx.get(f"{site.url}/runs/{run_id}", params={"wait": 30})
+    result = httpx.get(f"{site.url}/runs/{run_id}/result").json()
+    assert result == {"stage": "tokyo", "percent": 50}

@@ -161,6 +161,19 @@ def test_a_callable_may_name_a_wait_and_its_inputs_are_asked() -> None:
     assert record.inputs == {"question": "Deploy it?", "who": "shop"}
 
 
+def test_a_workflow_may_describe_the_answer_of_a_wait() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"stage": {"$ref": "#/$defs/S"}},
+        "$defs": {"S": {"enum": ["a"]}},
+    }
+    flow = built("asks", {"asks": {"callable": f"{__name__}:RELEASE", "inputs": {"answer_schema": schema}}})
+    outcome = Engine().run(flow, {})
+    assert outcome.context.run_context is not None
+    record = outcome.context.run_context.task_records["asks"]
+    assert record.inputs == {"question": "Deploy it?", "answer_schema": schema}
+
+
 def test_a_wait_of_a_module_that_is_not_open_is_refused() -> None:
     with pytest.raises(CodeRefused):
         Callables(["elsewhere"]).get(f"{__name__}:RELEASE")

@@ -1,6 +1,6 @@
 // One question, the facts that belong to it, and its answer. The question comes first.
 import { useQueryClient } from '@tanstack/react-query'
-import { type JSX, useState } from 'react'
+import { type JSX, useRef, useState } from 'react'
 import { part, send } from '../../api/client'
 import type { Approval } from '../../api/executions'
 import { newKey, useDoing } from '../../live/doing'
@@ -15,9 +15,11 @@ import { say } from '../../parts/toast'
 import { Wrong } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
+import { focusProblem } from '../flows/form/params-field'
+import { factsIn } from './answer-schema'
+import { type Decision, usePayload } from './payload'
 import { questionOf } from './sorting'
 
-type Decision = 'approve' | 'reject'
 /** `deadline_at` and `since` are shown where they are known. */
 export type Asked = Pick<Approval, 'run_id' | 'task' | 'wait_key' | 'flow_name' | 'prompt' | 'since'> & {
   deadline_at?: number | null
@@ -71,7 +73,8 @@ export function linkTo({ run_id, task }: Pick<Approval, 'run_id' | 'task'>): str
 
 function Facts({ prompt }: { prompt: Record<string, unknown> | null }): JSX.Element | null {
   if (prompt === null) return null
-  const { question, ...rest } = prompt
+  const { question } = prompt
+  const rest = factsIn(prompt)
   return (
     <>
       {typeof question !== 'string' && question !== undefined && <Json value={question} label="question" />}
@@ -92,45 +95,32 @@ function Facts({ prompt }: { prompt: Record<string, unknown> | null }): JSX.Elem
 function Answer({ wait }: { wait: Asked }): JSX.Element {
   const queries = useQueryClient()
   const [comment, setComment] = useState('')
-  const [payload, setPayload] = useState<string | null>(null)
+  const payload = usePayload(wait.prompt)
   const [asking, setAsking] = useState<Decision | null>(null)
   const doing = useDoing()
   const [key] = useState(newKey)
+  const place = useRef<HTMLFormElement>(null)
   const answer = async (decision: Decision) => {
-    const body = {
-      resumeKey: wait.wait_key,
-      decision,
-      ...(comment ? { comment } : {}),
-      ...(payload?.trim() ? { payload: read(payload) } : {}),
-    }
+    const body = { resumeKey: wait.wait_key, decision, ...(comment ? { comment } : {}), ...payload.read(decision) }
     await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, {
       'X-Idempotency-Key': `${key}-${decision}`,
     })
     say(t(decision === 'approve' ? 'approvals.approved' : 'approvals.rejected', { run: short(wait.run_id) }))
     await reread(queries, ['approvals'])
   }
-  // What is no JSON is said before anything is asked.
+  // What is not valid is said before anything is asked.
   const ask = (decision: Decision) =>
     doing.run(async () => {
-      if (payload?.trim()) read(payload)
-      setAsking(decision)
+      if (payload.read(decision) === null) focusProblem(place.current)
+      else setAsking(decision)
     })
   return (
-    <form className="stack" onSubmit={(event) => event.preventDefault()}>
+    <form className="stack" ref={place} onSubmit={(event) => event.preventDefault()}>
+      {payload.field}
       <label className="field">
         {t('approvals.comment')}
         <input value={comment} maxLength={1000} onChange={(event) => setComment(event.target.value)} />
       </label>
-      {payload === null ? (
-        <button type="button" className="plain add-payload" onClick={() => setPayload('')}>
-          {t('approvals.more')}
-        </button>
-      ) : (
-        <label className="field">
-          {t('approvals.payload')}
-          <textarea value={payload} spellCheck={false} onChange={(event) => setPayload(event.target.value)} />
-        </label>
-      )}
       {doing.error !== null && <Wrong error={doing.error} />}
       <div className="buttons">
         <button type="button" className="danger" disabled={doing.busy} onClick={() => ask('reject')}>
@@ -156,12 +146,4 @@ function Answer({ wait }: { wait: Asked }): JSX.Element {
       )}
     </form>
   )
-}
-
-function read(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Error(t('approvals.badJson', { why: (error as Error).message }))
-  }
 }

@@ -1,5 +1,6 @@
 // Which open approvals are shown, and in which order. Pure, so that tests need no page.
 import type { Approval } from '../../api/executions'
+import { factsIn } from './answer-schema'
 
 export const ORDERS = ['oldest', 'newest', 'deadline'] as const
 export type Order = (typeof ORDERS)[number]
@@ -18,11 +19,16 @@ type Searched = Pick<Approval, 'run_id' | 'task' | 'flow_name' | 'prompt'>
 
 /** Every word must be somewhere in the question, its facts, the flow, the task or the id of the run. */
 export function matches(one: Searched, search: string): boolean {
-  const text = `${one.run_id} ${one.task} ${one.flow_name} ${JSON.stringify(one.prompt ?? {})}`.toLowerCase()
+  const text = `${one.run_id} ${one.task} ${one.flow_name} ${JSON.stringify(searchedIn(one.prompt))}`.toLowerCase()
   return search
     .toLowerCase()
     .split(/\s+/)
     .every((word) => text.includes(word))
+}
+
+/** The names in the schema of a form are not what people search for. */
+function searchedIn(prompt: Record<string, unknown> | null): Record<string, unknown> {
+  return { question: prompt?.question, ...factsIn(prompt) }
 }
 
 export function sorted(items: Approval[], order: Order): Approval[] {

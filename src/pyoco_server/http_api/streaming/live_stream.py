@@ -30,6 +30,8 @@ from pyoco_server.json_value import JsonObject
 
 TOPICS_MAX = 16
 STREAM_SEC_DEFAULT, STREAM_SEC_MAX = 600, 3_600
+# A page that receives nothing for longer than two of these shows that the gateway does not answer.
+KEEP_ALIVE_SEC = 5.0
 OF_ONE_RUN = frozenset({"run", "events", "log"})
 TOPIC = ListParam(
     "topic", TextKind(), "What to follow; repeat it for more.", required=True, least=1, most=TOPICS_MAX
@@ -73,7 +75,9 @@ def face(openers: Mapping[str, Opener]) -> Face:
         gateway = ready_gateway(request)
         asked = _read_params(request, openers)
         many = await _open_topics(request, gateway, asked, openers)
-        return sse.EventStream(many, gateway.streams, timeout_sec=asked.timeout_sec)
+        return sse.EventStream(
+            many, gateway.streams, timeout_sec=asked.timeout_sec, keep_alive_sec=KEEP_ALIVE_SEC
+        )
 
     operation = Operation(
         "GET",

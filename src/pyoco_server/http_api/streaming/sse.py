@@ -176,6 +176,7 @@ class EventStream(Response):
         *,
         timeout_sec: float,
         keep_alive: Callable[[], bytes] = lambda: COMMENT,
+        keep_alive_sec: float = KEEP_ALIVE_SEC,
     ) -> None:
         super().__init__(status_code=200, headers=HEADERS)
         del self.headers["content-length"]
@@ -183,6 +184,7 @@ class EventStream(Response):
         self._streams = streams
         self._timeout_sec = timeout_sec
         self._keep_alive = keep_alive
+        self._keep_alive_sec = keep_alive_sec
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -218,7 +220,7 @@ class EventStream(Response):
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._timeout_sec
         await _write(send, OPENING)
-        keep_alive_at = loop.time() + KEEP_ALIVE_SEC
+        keep_alive_at = loop.time() + self._keep_alive_sec
         while not (disconnected.done() or self._streams.ended):
             wakeup.clear()
             now = loop.time()
@@ -230,7 +232,7 @@ class EventStream(Response):
                     await _wait_for(wakeup, min(ends_at, keep_alive_at))
                     continue
             await _write(send, self._keep_alive() if batch is None else batch.encoded)
-            keep_alive_at = loop.time() + KEEP_ALIVE_SEC
+            keep_alive_at = loop.time() + self._keep_alive_sec
 
 
 class _TooSlow(Exception):

@@ -11,17 +11,22 @@ export function ParamsField({
   form,
   known,
   rows = 6,
+  title = t('run.params'),
+  label = t('flows.submit.params'),
 }: {
   form: ParamsForm
   known: Param[] | null | undefined
   rows?: number
+  /** Of the fields, and of the text that takes their place. */
+  title?: string
+  label?: string
 }): JSX.Element {
   const id = useId()
   const problem = form.problems.get('')
   return (
     <div className="params-field">
       <div className="params-head">
-        <span id={`${id}-title`}>{t('run.params')}</span>
+        <span id={`${id}-title`}>{title}</span>
         <div className="segments" role="tablist" aria-labelledby={`${id}-title`}>
           {MODES.map((mode) => (
             <button
@@ -41,7 +46,7 @@ export function ParamsField({
       {form.mode === 'json' ? (
         <>
           <label className="field">
-            {t('flows.submit.params')}
+            {label}
             <textarea
               value={form.text}
               rows={rows}
@@ -100,11 +105,11 @@ function Fields({ form, known }: { form: ParamsForm; known: Param[] }): JSX.Elem
 }
 
 /** Go to the first field with a problem, once it is drawn. */
-export function focusProblem(): void {
+export function focusProblem(within: Element | null = document.querySelector('dialog')): void {
   requestAnimationFrame(() =>
     requestAnimationFrame(() => {
-      const wrong = document.querySelector<HTMLElement>('dialog [aria-invalid=true]')
-      ;(wrong ?? document.querySelector<HTMLElement>('dialog .problem:not(:empty)'))?.focus()
+      const wrong = within?.querySelector<HTMLElement>('[aria-invalid=true]')
+      ;(wrong ?? within?.querySelector<HTMLElement>('.problem:not(:empty)'))?.focus()
     }),
   )
 }

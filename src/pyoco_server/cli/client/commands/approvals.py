@@ -99,10 +99,12 @@ def _show_answered(
 
 
 def question(item: Item) -> str:
-    """What the flow asks. Other prompts are shown whole."""
+    """What the flow asks. Other prompts are shown without the schema of the answer."""
     match item.get("prompt"):
         case {"question": str(question)}:
             return question
+        case {"answer_schema": _, **others}:
+            return words_of(others)
         case other:
             return words_of(other)
 
