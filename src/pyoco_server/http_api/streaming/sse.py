@@ -176,7 +176,7 @@ class EventStream(Response):
         *,
         timeout_sec: float,
         keep_alive: Callable[[], bytes] = lambda: COMMENT,
-        keep_alive_sec: float = KEEP_ALIVE_SEC,
+        keep_alive_sec: float | None = None,
     ) -> None:
         super().__init__(status_code=200, headers=HEADERS)
         del self.headers["content-length"]
@@ -184,7 +184,7 @@ class EventStream(Response):
         self._streams = streams
         self._timeout_sec = timeout_sec
         self._keep_alive = keep_alive
-        self._keep_alive_sec = keep_alive_sec
+        self._keep_alive_sec = KEEP_ALIVE_SEC if keep_alive_sec is None else keep_alive_sec
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
