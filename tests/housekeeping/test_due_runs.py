@@ -19,6 +19,7 @@ from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, RetryPolic
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.pass_time import pass_time
 from pyoco_server.operations.runs.submit import submit
 from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
 from pyoco_server.read_model.runs import ReadModel
@@ -147,11 +148,11 @@ async def test_what_is_due_to_the_index_alone_is_asked_about_once(
     await store.runs.append(stored, (odd,), new_commit_id())
     asked_about: list[str] = []
 
-    async def counted(store: Store, run_id: str, *commands: c.Command, **how: Any) -> Applied:
+    async def counted(store: Store, run_id: str, at: float) -> Applied:
         asked_about.append(run_id)
-        return await apply(store, run_id, *commands, **how)
+        return await pass_time(store, run_id, at)
 
-    monkeypatch.setattr(due_runs, "apply", counted)
+    monkeypatch.setattr(due_runs, "pass_time", counted)
     for _ in range(3):
         assert await looked(due, read_model) == 0
     assert asked_about == [run_id]

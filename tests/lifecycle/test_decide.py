@@ -340,7 +340,8 @@ OF_CLIENTS = (
 
 
 def test_every_reason_of_refusal_is_reached_by_some_command() -> None:
-    runs = (None, PENDING, CLAIMED, WAITING, PARKED, ASKED, COMPLETED, DISCARDED)
+    expired = run_after(submission=submitted(expires_at=AT))
+    runs = (None, PENDING, CLAIMED, WAITING, PARKED, ASKED, COMPLETED, DISCARDED, expired)
     tags_full = c.AddTag(tag="red", tags_max=1)
     wrong_key = c.ResumeTask(task="b", wait_key="wrong")
     asked = (*COMMANDS, tags_full, wrong_key)

@@ -1,4 +1,4 @@
-"""Runs in which time alone changes something: timeouts, backoffs, waits. Each is processed at its instant.
+"""Runs in which time alone changes something: timeouts, backoffs, waits, expiry. Each has its instant.
 
 The read model has an index of these instants. A timer is set to the earliest one, and set again when a commit
 brings an earlier one. What happens at the instant is decided by the core.
@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation, sum_of_all
-from pyoco_server.lifecycle.commands import PassTime
-from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.events import Event
-from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.runs.apply import Attribution, apply
+from pyoco_server.lifecycle.run import Run, due_at
+from pyoco_server.operations.runs.pass_time import pass_time
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
@@ -27,7 +25,6 @@ SIDE_BY_SIDE = 16
 WAKE_SEC_MIN = 0.02
 # A clock that is set back repeats an instant, so a run that was not due is tried again after this long.
 SKIP_SEC = 30.0
-_BY_TIME = CommitMeta(actor=Actor(ActorKind.SYSTEM, "housekeeping"))
 
 
 class _Skipped(NamedTuple):
@@ -77,9 +74,7 @@ class DueRuns:
             self._timer.cancel()
 
     async def _pass_time(self, run: Run) -> bool:
-        applied = await apply(
-            self._store, run.run_id, PassTime(), at=clock.now(), attribution=Attribution(meta=_BY_TIME)
-        )
+        applied = await pass_time(self._store, run.run_id, clock.now())
         if not applied.events:
             until = asyncio.get_running_loop().time() + SKIP_SEC
             self._skipped[run.run_id] = _Skipped(run.updated_at, until)
@@ -92,10 +87,9 @@ class DueRuns:
         return asyncio.get_running_loop().time() < skipped.until
 
     def _on_commit(self, _before: Run | None, after: Run, _events: Sequence[Event]) -> None:
-        if after.due:
-            earliest = min(after.due.values())
-            if self._timer_at is None or earliest < self._timer_at:
-                self._set(earliest)
+        earliest = due_at(after)
+        if earliest is not None and (self._timer_at is None or earliest < self._timer_at):
+            self._set(earliest)
 
     def _earlier(self, upcoming: float | None) -> float | None:
         """A commit may have set the timer during the round, for a run that was due already."""

@@ -40,15 +40,18 @@ def submit_run(
     tags: list[str] | None = None,
     *,
     start_at: float | None = None,
+    expires_at: float | None = None,
     idempotency_key: str | None = None,
 ) -> Script[dict[str, Any]]:
     """`{"run_id", "status"}` of a stored and queued run; with `start_at` it starts at that instant.
+
+    A run that has not started at `expires_at` ends CANCELLED, with the reason `expired`.
 
     The request carries an idempotency key (a new one, unless given): if its answer is lost, it is sent
     again and makes no second run.
     """
     wanted: dict[str, Any] = {"flow_name": flow_name, "params": params or {}}
-    wanted |= given(tag=tag, tags=tags, start_at=start_at)
+    wanted |= given(tag=tag, tags=tags, start_at=start_at, expires_at=expires_at)
     return ask(ApiRequest("POST", "/runs", json=wanted, headers=key_header(idempotency_key)))
 
 

@@ -14,7 +14,7 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decision import Decision, Events, Reason, Refused
 from pyoco_server.lifecycle.reduce import Folding
-from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.run import Run, is_expired
 from pyoco_server.lifecycle.status import Driver, LossCause
 
 __all__ = [
@@ -169,6 +169,8 @@ def _job_refused(run: Run, job_no: int) -> Reason | None:
 def _claim(run: Run, command: c.ClaimRun, at: float) -> Decision:
     if refused := _job_refused(run, command.job_no):
         return Refused(refused)
+    if is_expired(run, at):
+        return Refused(Reason.EXPIRED)
     claimed = e.RunClaimed(
         at=at, worker_id=command.worker_id, instance_id=command.instance_id, fence=run.fence + 1
     )

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     TASK_STATUS = "TASK_STATUS"
     ATTEMPT = "ATTEMPT"
     TOO_MANY_TAGS = "TOO_MANY_TAGS"
+    EXPIRED = "EXPIRED"
 
 
 class Refused(msgspec.Struct, frozen=True):

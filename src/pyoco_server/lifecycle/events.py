@@ -32,6 +32,7 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None  # the run that this one retries
     retry_from: str | None = None  # this task of that run and everything after it are executed again
     start_at: float | None = None  # not before this instant
+    expires_at: float | None = None  # not at or after this instant
     schedule_id: str | None = None  # the schedule that started it
     driver: Driver = Driver.WORKER
     graph: Graph | None = None  # of a client-driven run

@@ -163,6 +163,7 @@ def _begun(event: e.Event) -> Run | None:
                 retry_of=event.retry_of,
                 retry_from=event.retry_from,
                 start_at=event.start_at,
+                expires_at=event.expires_at,
                 schedule_id=event.schedule_id,
                 driver=event.driver,
                 graph=event.graph,

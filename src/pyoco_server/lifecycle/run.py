@@ -103,6 +103,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None
     retry_from: str | None = None
     start_at: float | None = None
+    expires_at: float | None = None
     schedule_id: str | None = None
     driver: Driver = Driver.WORKER
     # Without its tasks if the run lacks payloads.
@@ -173,6 +174,21 @@ def without_sizes(run: Run) -> Run:
 def is_delayed(run: Run) -> bool:
     """Its first job is not published before `start_at`."""
     return run.start_at is not None and run.job_no == 1 and owes_job(run)
+
+
+def is_expired(run: Run, at: float) -> bool:
+    """It was to start before `at`, and did not."""
+    if run.expires_at is None or run.started_at is not None or run.is_terminal:
+        return False
+    return run.cancel is None and run.expires_at <= at
+
+
+def due_at(run: Run) -> float | None:
+    """The earliest instant at which time alone changes it."""
+    instants = list(run.due.values())
+    if run.expires_at is not None and is_expired(run, run.expires_at):
+        instants.append(run.expires_at)
+    return min(instants, default=None)
 
 
 def has_no_worker(run: Run) -> bool:

@@ -53,6 +53,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None
     retry_from: str | None = None
     start_at: float | None = None
+    expires_at: float | None = None
     schedule_id: str | None = None
     last_tasks: tuple[str, ...] = ()
     # What the snapshot leaves out, and the sizes of the run: current and largest, each full, slim, bare.
@@ -204,6 +205,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         retry_of=core.retry_of,
         retry_from=core.retry_from,
         start_at=core.start_at,
+        expires_at=core.expires_at,
         schedule_id=core.schedule_id,
         ended=core.ended,
         started_at=snapshot.start_time,
@@ -297,6 +299,7 @@ def _core(run: Run, lacks: Lack, max_bytes: int, commits: int, log_seq: int) -> 
         retry_of=run.retry_of,
         retry_from=run.retry_from,
         start_at=run.start_at,
+        expires_at=run.expires_at,
         schedule_id=run.schedule_id,
         last_tasks=() if lacks >= Lack.RECORDS else run.last_tasks,
         lacks=lacks,

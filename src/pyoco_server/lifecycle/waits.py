@@ -9,11 +9,13 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.client_driven import fail, ready, succeed
 from pyoco_server.lifecycle.decision import Decision, Draft, Events, Reason, Refused
 from pyoco_server.lifecycle.graph import GraphTask, OnTimeout, TaskKind, task_of
-from pyoco_server.lifecycle.run import Run, TaskRecord, Wait
+from pyoco_server.lifecycle.run import Run, TaskRecord, Wait, is_expired
 from pyoco_server.lifecycle.status import Driver, TaskStatus
 
 TIMED_OUT = "ERR_TIMEOUT"
 REJECTED = "REJECTED"
+# The reason of the cancel of a run that has not started in time.
+EXPIRED = "expired"
 
 
 def resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
@@ -35,6 +37,8 @@ def resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
 
 def pass_time(run: Run, at: float) -> Events:
     """Everything that is due at `at`, the earliest first, each on the state after those before it."""
+    if is_expired(run, at):
+        return (e.CancelRequested(at=at, reason=EXPIRED), e.RunCancelled(at=at))
     draft = Draft(run, at)
     for task, _ in sorted(run.due.items(), key=lambda one: one[1]):
         instant = draft.run.due.get(task)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import named_only
-from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
+from pyoco_server.lifecycle.run import Run, due_at, is_delayed, owes_job
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model.tag_table import SubmittedRun
 
@@ -73,7 +73,7 @@ def row_of(changed: ChangedRun) -> Row:
         stuck_cancel=1 if run.cancel and owes_job(run) else None,
         state=_encode(run),
         schedule=run.schedule_id,
-        due_at=min(run.due.values()) if run.due else None,
+        due_at=due_at(run),
         archived=1 if run.archived else None,
     )
 

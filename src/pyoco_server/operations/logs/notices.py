@@ -27,6 +27,7 @@ TRIES_MAX = 3
 NOTE_WAIT_SEC = 0.25
 NOTICE_GRACE_SEC = 3.0
 CANCELLED_UNCLAIMED = "cancel requested; no worker has the run"
+EXPIRED = "expired; no worker has started the run"
 
 _under_way: set[asyncio.Task[None]] = set()
 
@@ -86,6 +87,6 @@ def _ended_without_worker(run: Run) -> bool:
 
 def _is_notice(span: Span | None) -> bool:
     return span is not None and any(
-        entry.stream == "system" and entry.message == CANCELLED_UNCLAIMED
+        entry.stream == "system" and entry.message in (CANCELLED_UNCLAIMED, EXPIRED)
         for entry in decode_lines(span.last.data)
     )

@@ -98,6 +98,7 @@ def _submission(
         retry_of=old.run_id,
         retry_from=wanted.task,
         start_at=None,
+        expires_at=None,
     )
 
 

@@ -57,6 +57,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     start_at: float | None = None
+    expires_at: float | None = None
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
@@ -117,6 +118,7 @@ def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         correlation_id=wanted.correlation_id,
         traceparent=wanted.traceparent,
         start_at=_validate_start(wanted.start_at, now),
+        expires_at=_validate_expiry(wanted.expires_at, wanted.start_at, now),
         workflow_yaml=wanted.workflow_yaml,
         workflow_yaml_sha256=wanted.workflow_yaml_sha256,
         workflow_yaml_bytes=wanted.workflow_yaml_bytes,
@@ -163,6 +165,17 @@ def _validate_start(start_at: float | None, now: float) -> float | None:
     if not start_at <= now + DELAY_SEC_MAX:
         raise Invalid.at(["start_at"], "start_at is an instant in unix seconds, at most a year from now.")
     return start_at if start_at > now else None
+
+
+def _validate_expiry(expires_at: float | None, start_at: float | None, now: float) -> float | None:
+    """An instant in the past is accepted, because a request may come late: its run ends without a start."""
+    if expires_at is None:
+        return None
+    if not 0 <= expires_at <= now + DELAY_SEC_MAX:
+        raise Invalid.at(["expires_at"], "expires_at is an instant in unix seconds, at most a year from now.")
+    if start_at is not None and expires_at <= start_at:
+        raise Invalid.at(["expires_at"], "expires_at must be later than start_at.")
+    return expires_at
 
 
 async def _submit(

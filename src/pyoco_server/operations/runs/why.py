@@ -11,6 +11,7 @@ from pyoco_server import clock
 from pyoco_server.lifecycle.graph import Join
 from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
+from pyoco_server.lifecycle.waits import EXPIRED
 from pyoco_server.operations.fleet.workers import Entry, alive, lease_overdue_sec, tags_of
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.refusals import Refusal
@@ -54,8 +55,11 @@ def _ended(run: Run, ended: RunStatus) -> Iterator[Because]:
                 if record.state is TaskStatus.FAILED:
                     yield Because("forgiven", {"task": name, "error": record.error})
         case RunStatus.CANCELLED:
-            at, by = (run.cancel.at, run.cancel.by) if run.cancel else (run.ended_at, None)
-            yield Because("cancelled", {"at": at, "by": by})
+            if run.expires_at is not None and run.cancel and run.cancel.reason == EXPIRED:
+                yield Because("expired", {"at": run.expires_at})
+            else:
+                at, by = (run.cancel.at, run.cancel.by) if run.cancel else (run.ended_at, None)
+                yield Because("cancelled", {"at": at, "by": by})
         case _:
             yield Because("failed", {"reason": run.reason, "error": run.error, "task": run.failed_task})
             for name, record in run.tasks.items():
@@ -70,9 +74,14 @@ async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Bec
     if run.claim is not None:
         return [*await _at_worker(store, run.claim), *_tried_again(run), *waits]
     if run.start_at is not None and run.start_at > clock.now():
-        return [Because("not_yet", {"at": run.start_at})]
+        return [Because("not_yet", {"at": run.start_at}), *_expiry(run)]
     workers = [one for one in await alive(store) if run.tag in tags_of(one)]
-    return [_in_line(run, await _with_lease(store, workers), read_model)]
+    return [_in_line(run, await _with_lease(store, workers), read_model), *_expiry(run)]
+
+
+def _expiry(run: Run) -> Iterator[Because]:
+    if run.expires_at is not None and run.started_at is None:
+        yield Because("expires", {"at": run.expires_at})
 
 
 async def _with_lease(store: Store, workers: list[Entry]) -> list[Entry]:

@@ -45,6 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None
     retry_from: str | None = None
     schedule_id: str | None = None
+    expires_at: float | None = None
 
 
 class UnreadableJob(ValueError):
@@ -180,6 +181,7 @@ def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
             retry_of=submission.retry_of,
             retry_from=submission.retry_from,
             schedule_id=submission.schedule_id,
+            expires_at=submission.expires_at,
         )
     )
 
@@ -210,4 +212,5 @@ def submission_of(job: Job) -> RunSubmitted:
         retry_of=job.retry_of,
         retry_from=job.retry_from,
         schedule_id=job.schedule_id,
+        expires_at=job.expires_at,
     )

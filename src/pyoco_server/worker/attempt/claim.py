@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Invalid, Unavailable
 from pyoco_server.jetstream.headers import value_of
@@ -33,6 +34,7 @@ from pyoco_server.lifecycle.run import Claim
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.names import check_routing_tag, check_run_id
 from pyoco_server.operations.runs.apply import Applied, Reading, apply
+from pyoco_server.operations.runs.pass_time import pass_time
 from pyoco_server.printable import has_control
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.queue.jobs import Job, UnreadableJob, decode_job, submission_of
@@ -257,6 +259,10 @@ async def _explain(store: Store, delivery: Delivery, run_id: str, applied: Appli
             return NotOurs(AttemptOutcome.PARKED, run_id)
         case Reason.CANCEL_REQUESTED:
             return await _conclude_cancelled(store, run_id)
+        case Reason.EXPIRED:
+            expired = await pass_time(store, run_id, clock.now())
+            over = expired.after is None or expired.after.run.is_terminal
+            return NotOurs(AttemptOutcome.CANCELLED if over else AttemptOutcome.CLAIMED, run_id)
         case Reason.UNKNOWN:
             early = delivery.num_delivered <= TOO_EARLY_DELIVERIES_MAX
             return NotOurs(AttemptOutcome.TOO_EARLY if early else AttemptOutcome.NEVER_BEGAN, run_id)

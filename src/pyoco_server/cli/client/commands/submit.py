@@ -61,6 +61,10 @@ def submit(
     start_at: Annotated[
         float | None, typer.Option(help="Not before this instant, in unix seconds. [default: now]")
     ] = None,
+    expires_at: Annotated[
+        float | None,
+        typer.Option(help="Cancel the run unless it starts before this instant, in unix seconds."),
+    ] = None,
     wait: WaitOption = False,
     timeout_sec: WaitTimeoutOption = None,
     output: OutputOption = None,
@@ -73,7 +77,9 @@ def submit(
     wanted = merged_params(params_file, params, param)
     labels = [part.strip() for text in tags or [] for part in text.split(",") if part.strip()] or None
     with connect(ctx) as client:
-        accepted = client.submit_run(name, wanted, tag=tag, tags=labels, start_at=start_at)
+        accepted = client.submit_run(
+            name, wanted, tag=tag, tags=labels, start_at=start_at, expires_at=expires_at
+        )
         sentence = f"Run {accepted['run_id']} of flow {name} was submitted."
         show_accepted(ctx, client, accepted, sentence, Waits(wait, timeout_sec, output))
 

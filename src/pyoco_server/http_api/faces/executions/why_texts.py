@@ -38,9 +38,11 @@ ENGLISH = {
     "draining_alone": "The only worker of tag {tag} is draining and takes no new runs. Resume it, start "
     "another, or cancel the run.",
     "not_yet": "Scheduled to start at {at}.",
+    "expires": "It is cancelled if it has not started at {at}.",
     "cancelling": "A cancel was accepted at {at}{by}. Worker {worker} is stopping it; it ends CANCELED.",
     "completed": "COMPLETED: every final node that was executed succeeded.",
     "forgiven": "Node {task} failed ({error}); a later join tolerates that.",
+    "expired": "CANCELED: it had not started at {at}, when it expired.",
     "cancelled": "CANCELED: a cancel was accepted at {at}{by}. It cannot be undone.",
     "failed": "FAILED ({reason}){task}: {error}",
     "task_failed": "Node {task} failed: {error}",
@@ -73,9 +75,11 @@ JAPANESE = {
     "draining_alone": "タグ {tag} に対応する唯一のワーカーはドレイン中で、"
     "新しい実行を受け付けません。再開するか、別のワーカーを起動するか、実行を取り消してください。",
     "not_yet": "{at} に開始予定です。",
+    "expires": "{at} までに開始しない場合は、キャンセルされます。",
     "cancelling": "{at} に取消を受け付けました{by}。ワーカー {worker} が停止中で、CANCELED で終わります。",
     "completed": "COMPLETED です。実行された末端ノードはすべて成功しました。",
     "forgiven": "ノード {task} は失敗しましたが ({error})、後続の join が許容します。",
+    "expired": "CANCELED です。有効期限の {at} までに開始しませんでした。",
     "cancelled": "CANCELED です。{at} に取消を受け付けました{by}。元に戻すことはできません。",
     "failed": "FAILED です ({reason}){task}: {error}",
     "task_failed": "ノード {task} が失敗しました: {error}",
@@ -86,7 +90,11 @@ JAPANESE = {
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": ENGLISH, "ja": JAPANESE}
 
 # Where this face has another term than the core.
-_WORDS = {"cancelled": "CANCELED", "cancelling": "CANCEL_REQUESTED", "task_failed": "NODE_FAILED"}
+_WORDS = {
+    "cancelled": "CANCELED",
+    "cancelling": "CANCEL_REQUESTED",
+    "task_failed": "NODE_FAILED",
+}
 _INSTANTS = frozenset({"at", "since", "until"})
 # Left out if there is no value.
 _OPTIONAL = {"until": "until", "by": "by"}

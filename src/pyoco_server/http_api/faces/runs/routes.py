@@ -135,8 +135,8 @@ Sorted by submission or duration, no run comes twice. Runs that get a place befo
 not shown. Filters other than status, flow and `retry_of` look at a few thousand runs for a page: it may have
 few items, or none, and still a `next_cursor`."""
 _SNAPSHOT = """The answer has the members of `RunSnapshot`, except `pyoco`. These it has only with a value:
-`retry_of`, `retry_from`, `start_at`, `schedule_id`, `cancel_reason` (of the cancel) and `worker_alive`
-(false from the loss of the worker until another one takes the run over)."""
+`retry_of`, `retry_from`, `start_at`, `expires_at`, `schedule_id`, `cancel_reason` (of the cancel) and
+`worker_alive` (false from the loss of the worker until another one takes the run over)."""
 FACE = Face(
     tag="runs",
     error="Error",

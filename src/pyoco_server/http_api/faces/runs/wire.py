@@ -51,6 +51,7 @@ class WhatToRun(msgspec.Struct):
 
 class RunSubmitRequest(WhatToRun):
     start_at: float | None = None
+    expires_at: float | None = None
 
 
 class RunRetryRequest(msgspec.Struct):
@@ -65,18 +66,18 @@ _decode_retry = msgspec.json.Decoder(RunRetryRequest).decode
 
 def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submission:
     asked = decoded(_decode_submit, body)
-    return submission_of(asked, headers, caller, start_at=asked.start_at)
+    plain = submission_of(asked, headers, caller)
+    if asked.start_at is None and asked.expires_at is None:
+        return plain
+    return replace(plain, start_at=asked.start_at, expires_at=asked.expires_at)
 
 
-def submission_of(
-    asked: WhatToRun, headers: Mapping[str, str], caller: Caller, *, start_at: float | None = None
-) -> Submission:
+def submission_of(asked: WhatToRun, headers: Mapping[str, str], caller: Caller) -> Submission:
     return Submission(
         flow_name=asked.flow_name,
         params=asked.params,
         tag=asked.tag,
         tags=asked.tags,
-        start_at=start_at,
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
         correlation_id=correlation_id_of(headers),
@@ -116,7 +117,7 @@ def snapshot(stored: StoredRun, *, records: bool) -> JsonObject:
     shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
-    for name in ("retry_of", "retry_from", "start_at", "schedule_id"):
+    for name in ("retry_of", "retry_from", "start_at", "expires_at", "schedule_id"):
         if (value := getattr(stored.run, name)) is not None:
             shown[name] = value
     if stored.run.cancel is not None and stored.run.cancel.reason is not None:
