@@ -13,6 +13,7 @@ from tests.conftest import NatsServer
 
 TOUR = (
     scenes.show_runs,
+    scenes.show_batches,
     scenes.show_schedules,
     scenes.show_executions,
     scenes.show_jobs,

@@ -87,6 +87,20 @@ async def _show_refused_results(tour: Tour) -> None:
     await tour.show(500, "get_result", run_id=run_id)
 
 
+async def show_batches(tour: Tour) -> None:
+    wanted = [{"flow_name": "hello", "params": {"name": name}, "tag": IDLE} for name in ("Ann", "Bob")]
+    key = {"Idempotency-Key": "batch-1"}
+    await tour.show(200, "submit_batch", body=[*wanted, {"flow_name": ""}], headers=key)
+    await tour.show(409, "submit_batch", body=wanted, headers=key)
+    await tour.show(422, "submit_batch", body=[*wanted, {"flow_name": ""}], atomic="true")
+    [batch] = await tour.show(200, "list_batches", limit=5)
+    batch_id = batch["batch_id"]
+    await tour.show(200, "get_batch", batch_id=batch_id)
+    await tour.show(200, "cancel_batch", batch_id=batch_id, body={"reason": "a wrong file"})
+    await tour.show(422, "cancel_batch", batch_id=batch_id, body=b"{")
+    await tour.show(200, "watch_batch", batch_id=batch_id, timeout_sec=5)
+
+
 async def show_schedules(tour: Tour) -> None:
     daily: Members = {"flow_name": "daily_report", "tag": IDLE, "cron": "30 8 * * mon-fri"}
     daily |= {"timezone": "Asia/Tokyo"}

@@ -54,11 +54,12 @@ ABSENT = {
     "job_id": "6f0a5c1d-9a53-4d7f-8c1e-2b345b0c2f0e",
     "executionId": "6f0a5c1d-9a53-4d7f-8c1e-2b345b0c2f0e",
     "schedule_id": "6f0a5c1d-9a53-4d7f-8c1e-2b345b0c2f0e",
+    "batch_id": "6f0a5c1d-9a53-4d7f-8c1e-2b345b0c2f0e",
 }
 # A parameter that is refused, the first that an operation has.
 REFUSED = ("limit", "timeout_sec", "wait", "atSeq", "afterSeq", "version", "purge", "since_token")
 REFUSED_TOKENS = ("sinceToken", "nextToken")
-BODY_BYTES = {"upload_wheel": 600_000_000}
+BODY_BYTES = {"upload_wheel": 600_000_000, "submit_batch": 34_000_000}
 
 
 class Tour:

@@ -69,6 +69,10 @@ class Names(Table):
         return f"{self._environment}_schedules"
 
     @property
+    def batches_kv_bucket(self) -> str:
+        return f"{self._environment}_batches"
+
+    @property
     def graphs_kv_bucket(self) -> str:
         return f"{self._environment}_graphs"
 

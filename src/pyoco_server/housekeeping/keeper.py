@@ -18,6 +18,7 @@ import secrets
 from typing import NamedTuple
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping.cancelled_batches import CancelledBatches
 from pyoco_server.housekeeping.chores import Chore, Chores
 from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.housekeeping.due_runs import DueRuns
@@ -130,6 +131,7 @@ class Housekeeper:
             Chore("delayed runs", DelayedRuns(store, read_model).look),
             Chore("stuck cancels", owed_jobs.conclude_stuck_cancels),
             Chore("owed jobs", owed_jobs.look),
+            Chore("cancelled batches", CancelledBatches(store, read_model).look),
             Chore("missing letters", MissingLetters(store).look, needs_list=False),
             Chore("schedules", self._due_schedules.look, needs_list=False),
             Chore("gone workers", GoneWorkers(store).look, needs_list=False),

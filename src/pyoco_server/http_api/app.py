@@ -54,6 +54,7 @@ _TOPICS = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
 FACES = [
     operator.FACE,
     runs.FACE,
+    runs.BATCHES,
     runs.SCHEDULES,
     executions.FACE,
     live_stream.face(_TOPICS),

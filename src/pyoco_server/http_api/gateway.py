@@ -21,6 +21,7 @@ from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
 from pyoco_server.http_api.streaming.sse import Streams
 from pyoco_server.json_value import JsonObject
+from pyoco_server.operations.batches.progress import BatchChanges
 from pyoco_server.operations.executions.drive import CommandContext
 from pyoco_server.operations.executions.histories import Histories, Projection
 from pyoco_server.operations.fleet.counters import Counters
@@ -100,6 +101,7 @@ class Gateway:
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.worker_changes = WorkerChanges(self.store, self.read_model, self._housekeeper.note_worker)
         self.rechecks = self._make_recheck_context()
+        self.batch_changes = BatchChanges(self.read_model)
         self.list_changes = ListChanges(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
         self._serving = asyncio.Event()

@@ -34,6 +34,7 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None  # not before this instant
     expires_at: float | None = None  # not at or after this instant
     schedule_id: str | None = None  # the schedule that started it
+    batch_id: str | None = None  # the batch that it was submitted in
     driver: Driver = Driver.WORKER
     graph: Graph | None = None  # of a client-driven run
 

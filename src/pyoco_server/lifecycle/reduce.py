@@ -165,6 +165,7 @@ def _begun(event: e.Event) -> Run | None:
                 start_at=event.start_at,
                 expires_at=event.expires_at,
                 schedule_id=event.schedule_id,
+                batch_id=event.batch_id,
                 driver=event.driver,
                 graph=event.graph,
                 job_owed_since=event.at if event.driver is Driver.WORKER else None,

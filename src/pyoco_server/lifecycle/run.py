@@ -105,6 +105,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     expires_at: float | None = None
     schedule_id: str | None = None
+    batch_id: str | None = None
     driver: Driver = Driver.WORKER
     # Without its tasks if the run lacks payloads.
     graph: Graph | None = None

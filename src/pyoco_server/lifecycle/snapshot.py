@@ -55,6 +55,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     expires_at: float | None = None
     schedule_id: str | None = None
+    batch_id: str | None = None
     last_tasks: tuple[str, ...] = ()
     # What the snapshot leaves out, and the sizes of the run: current and largest, each full, slim, bare.
     # None in a snapshot of a version that measured in another way: the run is then folded from the log.
@@ -207,6 +208,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         start_at=core.start_at,
         expires_at=core.expires_at,
         schedule_id=core.schedule_id,
+        batch_id=core.batch_id,
         ended=core.ended,
         started_at=snapshot.start_time,
         ended_at=snapshot.end_time,
@@ -301,6 +303,7 @@ def _core(run: Run, lacks: Lack, max_bytes: int, commits: int, log_seq: int) -> 
         start_at=run.start_at,
         expires_at=run.expires_at,
         schedule_id=run.schedule_id,
+        batch_id=run.batch_id,
         last_tasks=() if lacks >= Lack.RECORDS else run.last_tasks,
         lacks=lacks,
         sizes=_sizes(run, lacks, max_bytes),

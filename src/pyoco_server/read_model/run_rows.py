@@ -40,6 +40,7 @@ class Row(NamedTuple):
     schedule: str | None = None
     due_at: float | None = None
     archived: int | None = None
+    batch: str | None = None
 
 
 class FoundRun(NamedTuple):
@@ -75,6 +76,7 @@ def row_of(changed: ChangedRun) -> Row:
         schedule=run.schedule_id,
         due_at=due_at(run),
         archived=1 if run.archived else None,
+        batch=run.batch_id,
     )
 
 

@@ -45,7 +45,7 @@ EXECUTING = "EXECUTING"
 LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
 
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 12
+SCHEMA = 13
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -53,7 +53,7 @@ CREATE TABLE runs (
   run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
   yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
   starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT,
-  due_at REAL, archived INTEGER
+  due_at REAL, archived INTEGER, batch TEXT
 ) WITHOUT ROWID;
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
@@ -65,10 +65,12 @@ CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT 
 # The filters of lists. For other combinations the best of these indexes is scanned.
 _LISTED_BY = ((), ("status",), ("flow",), ("tag",), ("status", "flow"), ("status", "tag"))
 _LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
-_FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
+_FILTERS = ("tenant", "schedule", "batch", "yaml", "status", "flow", "tag")
 # A schedule belongs to one tenant.
 _BY_SCHEDULE = ("schedule",)
-_RARE = frozenset({"tenant", "schedule", "yaml"})
+# So does a batch.
+_BY_BATCH = (("batch",), ("batch", "status"))
+_RARE = frozenset({"tenant", "schedule", "batch", "yaml"})
 # What the statuses of a filter are in the column. RUNNING includes runs that wait.
 _LISTED_AS = {status.value: (status.value,) for status in RunStatus} | {
     RunStatus.RUNNING.value: (RunStatus.RUNNING.value, WAITING),
@@ -78,7 +80,7 @@ _LISTED_AS = {status.value: (status.value,) for status in RunStatus} | {
 _ACTIVE = tuple(status.value for status in RunStatus if not status.is_terminal)
 ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
-_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
 # Ids that begin with a prefix are looked at up to this number, also if they belong to other tenants.
 PREFIX_LOOKED_AT_MAX = 1_000
@@ -104,6 +106,7 @@ class Filter(NamedTuple):
     tenant: str | None = None
     updated_after: float | None = None
     schedule: str | None = None
+    batch: str | None = None
     active: int | None = None
     archived: int | None = None
 
@@ -184,6 +187,17 @@ class RunTable(DisposableTables):
     def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
         """Tenant, listed status and how many. Scans all runs: only for a file without stored sums."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
+
+    def counts_of_batch(self, batch: str) -> dict[str, int]:
+        """By listed status. Costs a step of an index for each run of the batch."""
+        counts: dict[str, int] = {}
+        for archived in (False, True):
+            source = f"runs INDEXED BY {index_name(('batch', 'status'), archived)}"
+            where = f"{ARCHIVED[archived]} AND batch = ? GROUP BY status"
+            query = f"SELECT status, count(*) FROM {source} WHERE {where}"
+            for status, count in self._db.execute(query, (batch,)):
+                counts[status] = counts.get(status, 0) + count
+        return counts
 
     def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
         """Tenant, status and last change. Scans all runs, as above."""
@@ -270,7 +284,7 @@ def _list_indexes() -> Iterator[str]:
     """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
-    for columns, archived in product((*listed, _BY_SCHEDULE), (False, True)):
+    for columns, archived in product((*listed, _BY_SCHEDULE, *_BY_BATCH), (False, True)):
         rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
         name, order = index_name(columns, archived), ", ".join((*columns, "seq"))
         yield f"CREATE INDEX {name} ON runs ({order}) WHERE {ARCHIVED[archived]}{rare};\n"
@@ -282,6 +296,8 @@ def index_name(columns: Iterable[str], archived: bool) -> str:
 
 def _best_index(given: Iterable[str]) -> tuple[str, ...]:
     asked = set(given)
+    if "batch" in asked:
+        return max((columns for columns in _BY_BATCH if set(columns) <= asked), key=len)
     if "schedule" in asked:
         return _BY_SCHEDULE
     owner = ("tenant",) if "tenant" in asked else ()

@@ -155,7 +155,7 @@ def _of_row(wanted: Filter) -> Iterator[Term]:
     if wanted.status is not None:
         statuses = tuple(listed_as(wanted.status.split(",")))
         yield f"runs.status IN ({', '.join('?' * len(statuses))})", statuses
-    for column in ("tag", "yaml", "schedule"):
+    for column in ("tag", "yaml", "schedule", "batch"):
         if (value := getattr(wanted, column)) is not None:
             yield f"runs.{column} = ?", value
     if wanted.updated_after is not None:

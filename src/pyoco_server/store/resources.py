@@ -40,6 +40,7 @@ OLDEST_BROKER = (2, 14)
 REFUSED_PER_RUN_MAX = 20
 REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
+BATCH_KEPT_SEC = 30 * 86_400.0
 
 
 def streams(config: NatsBackendConfig) -> list[StreamSettings]:
@@ -249,6 +250,7 @@ def _buckets(config: NatsBackendConfig) -> list[StreamSettings]:
         _bucket(config.auth_kv_bucket),
         _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
         _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.batches_kv_bucket) | {"max_age": int(BATCH_KEPT_SEC * NANOSECONDS)},
         _bucket(config.graphs_kv_bucket),
         _bucket(config.idempotency_kv_bucket)
         | {

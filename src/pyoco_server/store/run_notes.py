@@ -1,7 +1,8 @@
 """Notes about runs that housekeeping must still look at, so that a crash does not lose the work.
 
-Two kinds: runs that may have left objects or output behind (`leftover`), with the names of objects that are
-not found by the run; and runs whose dead letter may be missing (`letter`), with its reason. A note is written
+Three kinds: runs that may have left objects or output behind (`leftover`), with the names of objects that are
+not found by the run; runs whose dead letter may be missing (`letter`), with its reason; and, with its id in
+place of a run id, a batch whose runs must be cancelled (`batch`). A note is written
 before the step that may fail, and removed when the work is done. Notes are stored among the leases, because
 messages there may have a time to live: a note about which nothing can be done expires.
 """

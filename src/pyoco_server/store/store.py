@@ -26,6 +26,7 @@ from pyoco_server.jetstream.errors import LogLost, StreamDoesNotFit, StreamsSile
 from pyoco_server.jetstream.objects import Objects
 from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
+from pyoco_server.store.batches import Batches
 from pyoco_server.store.fleet.leases import Leases
 from pyoco_server.store.fleet.registry import WorkerRegistry
 from pyoco_server.store.fleet.wheels import Wheels
@@ -109,7 +110,9 @@ class Store:
         self.leases = Leases(self.jetstream, config)
         self.leftovers = RunNotes(self.jetstream, config, "leftover", tuple[str, ...], ())
         self.owed_letters = RunNotes(self.jetstream, config, "letter", str, "")
+        self.cancelled_batches = RunNotes(self.jetstream, config, "batch", str, "")
         self.schedules = Schedules(self.jetstream, config)
+        self.batches = Batches(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
         self.refusals = Refusals(self.jetstream, config)
         self.ledger = IdempotencyStore(self.client, self.jetstream, config)

@@ -77,6 +77,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/runs"): Route(Reach.TENANT, {"flow_name": "of-b"}),
     ("GET", "/runs"): TENANT,
     ("POST", "/runs/yaml"): TENANT,
+    ("POST", "/runs/batch"): Route(Reach.TENANT, [{"flow_name": "of-b"}]),
+    ("GET", "/batches"): TENANT,
+    ("GET", "/batches/{batch_id}"): TENANT,
+    ("GET", "/batches/{batch_id}/watch"): TENANT,
+    ("POST", "/batches/{batch_id}/cancel"): TENANT,
     ("GET", "/runs/{run_id}"): TENANT,
     ("GET", "/runs/{run_id}/tasks"): TENANT,
     ("POST", "/runs/{run_id}/cancel"): Route(Reach.TENANT, {}),
@@ -231,6 +236,8 @@ async def furnished(both: Both) -> Places:
     execution_id = _ok(made)["executionId"]
     _ok(await a.post(f"/executions/{execution_id}/start", headers={"X-Idempotency-Key": "start"}, json={}))
     schedule = _ok(await a.post("/schedules", json={"flow_name": MARK, "interval_seconds": 3600}))
+    batch = await a.post("/runs/batch", json=[{"flow_name": MARK}])
+    batch_id = json.loads(batch.text.splitlines()[0])["batch_id"]
     job_id = _ok(await a.post("/jobs", json={"parameters": {"p": MARK}, "tags": [MARK]}))["id"]
     strategy = {"id": "strat.a", "title": MARK, "instrument": MARK}
     _ok(await a.put("/gui/strategies/strat.a", json=strategy))
@@ -246,7 +253,7 @@ async def furnished(both: Both) -> Places:
             "run_id": run_id, "executionId": execution_id, "nodeId": MARK, "job_id": job_id, "tag": MARK,
             "schedule_id": schedule["schedule_id"], "graphId": MARK, "letter_id": str(kept["id"]),
             "strategy_id": "strat.a", "request_id": request_id, "artifact_id": "1", "wheel_name": WHEEL,
-            "worker_id": "w1", "key": "of-a",
+            "worker_id": "w1", "key": "of-a", "batch_id": batch_id,
         }
     )  # fmt: skip
 
@@ -268,6 +275,7 @@ SHOWN_TO_A = [
     "/jobs", "/jobs/{job_id}/tags", "/gui/strategies/{strategy_id}", "/gui/requests/{request_id}", "/wheels",
     "/wheels/history", "/dlq", "/dlq/{letter_id}", "/approvals", "/flows", "/workers",
     "/idempotency/{key}", "/schedules/{schedule_id}/runs",
+    "/batches", "/batches/{batch_id}",
 ]  # fmt: skip
 
 

@@ -28,8 +28,8 @@ _LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"content-length"
 _OWN_SITE = (b"same-origin", b"none")  # `none`: entered by the user, or a bookmark
 LENGTH_DIGITS_MAX = 18  # longer numbers are refused without parsing
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Wheels are larger than other bodies: their route counts the bytes against its own limit.
-COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
+# Wheels and batches are larger than other bodies: their routes count the bytes against their own limits.
+COUNTED_BY_THE_ROUTE = frozenset({("POST", "/wheels"), ("POST", "/runs/batch")})
 # These faces check the size of a body after they have authenticated the caller.
 COUNTED_BY_THE_FACE = tuple(f"/{step}/" for step in SELF_AUTHENTICATING)
 NOT_LOOPBACK = (
@@ -169,4 +169,4 @@ async def _no_more() -> Message:
 
 def _has_own_limit(scope: Scope) -> bool:
     path = path_of(scope)
-    return (scope.get("method"), path) == COUNTED_BY_THE_ROUTE or path.startswith(COUNTED_BY_THE_FACE)
+    return (scope.get("method"), path) in COUNTED_BY_THE_ROUTE or path.startswith(COUNTED_BY_THE_FACE)

@@ -18,6 +18,7 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     # A ticket is for an address that its caller may read.
     "tickets": (Scope.RUNS_READ, Scope.RUNS_READ),
     "schedules": _RUNS,
+    "batches": _RUNS,
     "dlq": _RUNS,
     "approvals": _RUNS,
     "executions": _RUNS,

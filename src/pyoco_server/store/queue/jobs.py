@@ -46,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_from: str | None = None
     schedule_id: str | None = None
     expires_at: float | None = None
+    batch_id: str | None = None
 
 
 class UnreadableJob(ValueError):
@@ -182,6 +183,7 @@ def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
             retry_from=submission.retry_from,
             schedule_id=submission.schedule_id,
             expires_at=submission.expires_at,
+            batch_id=submission.batch_id,
         )
     )
 
@@ -213,4 +215,5 @@ def submission_of(job: Job) -> RunSubmitted:
         retry_from=job.retry_from,
         schedule_id=job.schedule_id,
         expires_at=job.expires_at,
+        batch_id=job.batch_id,
     )

@@ -66,6 +66,7 @@ SORT = Param[str | None](
     "and ended.",
     err_id=INVALID_LIST,
 )
+BATCH = text("batch_id", "Only runs that were submitted in this batch: a whole id.")
 CURSOR = text("cursor", "`next_cursor` of the previous page; opaque, valid for the same filters only.")
 YAML_SHA256 = text("workflow_yaml_sha256", "Only runs of the flow.yaml with this digest.")
 SEARCHED = Param(
@@ -94,6 +95,7 @@ LIST_PARAMS: tuple[AnyParam, ...] = (
     SUBMITTED_BEFORE,
     RETRY_OF,
     SORT,
+    BATCH,
     CURSOR,
     YAML_SHA256,
     SEARCHED,
@@ -121,7 +123,7 @@ FOLLOW_PARAMS: tuple[AnyParam, ...] = (INCLUDE, SINCE, TIMEOUT_SEC, LAST_ID_IN_Q
 # With one of these parameters the answer is a page.
 _SORTED_BY = (SUBMITTED_AFTER.name, SUBMITTED_BEFORE.name, RETRY_OF.name)
 PAGED_BY = frozenset(
-    {UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name, SORT.name, *_SORTED_BY}
+    {UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name, SORT.name, BATCH.name, *_SORTED_BY}
 )
 
 
@@ -154,6 +156,7 @@ def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
         flow=FLOW.read(request) or None,
         tag=TAG.read(request) or None,
         yaml=YAML_SHA256.read(request) or None,
+        batch=BATCH.read(request) or None,
         tenant=tenant_id,
         updated_after=UPDATED_AFTER.read(request),
     )

@@ -17,6 +17,7 @@ from pyoco_server.http_api.faces.runs import (
     watch_routes,
     wire,
 )
+from pyoco_server.http_api.faces.runs.batches import routes as batches
 from pyoco_server.http_api.faces.runs.request_context import run_id_of, shown_in_lists, while_allowed
 from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS, YAML_FORM
@@ -211,4 +212,5 @@ FACE = Face(
     ],
     schemas=SCHEMAS,
 )
+BATCHES = Face(tag="batches", error="Error", operations=batches.OPERATIONS)
 SCHEDULES = Face(tag="schedules", error="Error", operations=schedules.OPERATIONS)

@@ -117,7 +117,7 @@ def snapshot(stored: StoredRun, *, records: bool) -> JsonObject:
     shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
-    for name in ("retry_of", "retry_from", "start_at", "expires_at", "schedule_id"):
+    for name in ("retry_of", "retry_from", "start_at", "expires_at", "schedule_id", "batch_id"):
         if (value := getattr(stored.run, name)) is not None:
             shown[name] = value
     if stored.run.cancel is not None and stored.run.cancel.reason is not None:
