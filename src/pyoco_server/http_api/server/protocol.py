@@ -20,6 +20,7 @@ from typing import Any, cast
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.responses.error_table import RETRY_AFTER_SEC
@@ -59,9 +60,13 @@ class _Refused(Exception):
 
 class HttpProtocol(HttpToolsProtocol):
     def __init__(
-        self, config: uvicorn.Config, server_state: Any, app_state: dict[str, Any], **more: Any
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, **more)
+        super().__init__(config, server_state, app_state, _loop)
         self.url = b""
         limits: Connections | None = app_state.get(STATE)
         self._limits = limits if limits is not None else _defaults()
@@ -344,7 +349,7 @@ class _Counted:
     counted_by: Connections | None = None
     peer = ""
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: object) -> None:
         await super().send(message)  # type: ignore[misc]
         if not isinstance(message, dict):  # another library: not an ASGI message
             return
@@ -358,7 +363,7 @@ class _Counted:
         super().connection_lost(exc)  # type: ignore[misc]
 
 
-_counted_kinds: dict[Any, type[asyncio.Protocol]] = {}
+_counted_kinds: dict[object, type[asyncio.Protocol]] = {}
 
 
 def _counted(kind: type[asyncio.Protocol]) -> type[asyncio.Protocol]:

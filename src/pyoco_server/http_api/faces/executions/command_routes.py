@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -170,7 +169,7 @@ def _answer(given: KeyedAnswer, envelope: Envelope) -> Response:
     return Response(given.body[:-1] + key, status, headers, media_type="application/json")
 
 
-def _accepted_as(**more: Any) -> dict[int, Content]:
+def _accepted_as(**more: object) -> dict[int, Content]:
     schema = ref("ExecutionCommandAccepted")
     return {
         ACCEPTED: json_of("Accepted", schema, **more),
