@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NotRequired, Self, TypedDict, Unpack
 
-from pyoco_server.json_value import JsonObject
-
 
 class Problem(TypedDict):
     """Where a request is not valid, what is wrong there, and its kind."""
@@ -41,7 +39,7 @@ class ErrorIds(TypedDict, total=False):
 
     err_id: str | None
     msg_id: str | None
-    details: Sequence[Mapping[str, object]] | JsonObject | None
+    details: Sequence[Mapping[str, object]] | dict[str, object] | None
 
 
 class PyocoError(Exception):
@@ -55,7 +53,7 @@ class PyocoError(Exception):
         *,
         err_id: str | None = None,
         msg_id: str | None = None,
-        details: Sequence[Mapping[str, object]] | JsonObject | None = None,
+        details: Sequence[Mapping[str, object]] | dict[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -55,7 +55,7 @@ AnyFlow = Flow | Callable[[], Flow] | YamlFlow
 
 def run_flow(
     flow: AnyFlow,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, object] | None = None,
     *,
     approvals: Approvals | None = None,
     cancel_when: EventTest | None = None,
@@ -295,7 +295,7 @@ class _FlowRun(Outside):
             self._engine.answer(self._run.run_id, task, WaitAnswer(record.output, record.error))
 
 
-def _submission(flow: AnyFlow, params: Mapping[str, Any] | None, run_id: str) -> e.RunSubmitted:
+def _submission(flow: AnyFlow, params: Mapping[str, object] | None, run_id: str) -> e.RunSubmitted:
     """Params pass through JSON, as in a request."""
     if not isinstance(flow, YamlFlow):
         given = _as_json(dict(params or {}))
@@ -329,7 +329,7 @@ def _source(flow: AnyFlow) -> Resolve:
     return lambda run: by_name.resolve(run.flow_name, None, (), (), awaited(run))
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

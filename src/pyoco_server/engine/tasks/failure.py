@@ -96,10 +96,8 @@ def _trace(exc: BaseException) -> str:
 
 
 def _show(make: Callable[[], str], otherwise: str) -> str:
-    try:
-        return make()
-    except BaseException:  # user code: formatting an exception calls its methods
-        return otherwise
+    """Formatting an exception calls its methods, which are user code."""
+    return try_call(make, on_error=lambda _: otherwise, also=(BaseException,))
 
 
 def _origin(exc: BaseException) -> tuple[str, int, str] | None:

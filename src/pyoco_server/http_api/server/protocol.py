@@ -20,7 +20,6 @@ from typing import Any, cast
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.responses.error_table import RETRY_AFTER_SEC
@@ -60,13 +59,9 @@ class _Refused(Exception):
 
 class HttpProtocol(HttpToolsProtocol):
     def __init__(
-        self,
-        config: uvicorn.Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        self, config: uvicorn.Config, server_state: Any, app_state: dict[str, Any], **more: Any
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, app_state, **more)
         self.url = b""
         limits: Connections | None = app_state.get(STATE)
         self._limits = limits if limits is not None else _defaults()
