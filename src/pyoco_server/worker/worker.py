@@ -11,7 +11,6 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid, Unavailable
@@ -153,7 +152,7 @@ class PyocoNatsWorker:
         self._stop_reason = reason
         await self._services.stop()
 
-    def _entry_members(self) -> dict[str, Any]:
+    def _entry_members(self) -> dict[str, object]:
         return {
             "wheel_sync": self._wheels.described(),
             "flows": self._performer.flows,

@@ -4,7 +4,7 @@ import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -34,7 +34,7 @@ class Failure:
 def try_call(
     call: Callable[..., T],
     /,
-    *args: Any,
+    *args: object,
     on_error: Callable[[BaseException], E],
     also: tuple[type[BaseException], ...] = (),
 ) -> T | E:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
@@ -123,7 +122,7 @@ class Slots:
         return next((slot.flows for slot in self._up_to_date()), {})
 
     @property
-    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+    def flow_params(self) -> dict[str, list[dict[str, object]]]:
         return next((slot.flow_params for slot in self._up_to_date()), {})
 
     def _up_to_date(self) -> Iterator[Slot]:

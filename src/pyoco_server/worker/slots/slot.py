@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Slot:
         self.edition = edition
         self.tenant: str | None = None
         self.flows: dict[str, str] = {}
-        self.flow_params: dict[str, list[dict[str, Any]]] = {}
+        self.flow_params: dict[str, list[dict[str, object]]] = {}
         self._process: SlotProcess | None = None
         self._link = Link(self._on_message, self._on_end)
         self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
