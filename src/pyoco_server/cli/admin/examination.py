@@ -238,7 +238,7 @@ def _size(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-def as_json(findings: list[Finding], settings: list[dict[str, Any]]) -> dict[str, Any]:
+def as_json(findings: list[Finding], settings: list[dict[str, object]]) -> dict[str, object]:
     worst = FindingLevel.FAIL if any(one.level is FindingLevel.FAIL for one in findings) else FindingLevel.OK
     checks = [{"name": one.name, "level": one.level, "what": one.what, "do": one.do} for one in findings]
     return {"ok": worst is FindingLevel.OK, "checks": checks, "settings": settings}

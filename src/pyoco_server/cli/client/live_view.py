@@ -35,7 +35,7 @@ def watch_live(
     events: Iterable[dict[str, Any]], console: Console | None = None, *, hint: WaitingHint | None = None
 ) -> str:
     """Draw until the events end. Returns the status that was shown last. `hint`: what the run waits for."""
-    latest: dict[str, Any] = {}
+    latest: dict[str, object] = {}
 
     def now() -> RenderableType:  # called at each refresh: durations grow without events
         if not latest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -91,7 +91,7 @@ def reject(
 
 
 def _show_answered(
-    ctx: typer.Context, accepted: dict[str, Any], run_id: str, sentence: str, output: OutputForm | None
+    ctx: typer.Context, accepted: dict[str, object], run_id: str, sentence: str, output: OutputForm | None
 ) -> None:
     place = place_of(ctx)
     words = [sentence, f"  Follow     {place.command(f'run watch {short_id(run_id)}')}"]
@@ -136,7 +136,7 @@ def _wanted(
     return only_id(run, run_id, command), only_id(waiting, task, command, "task")
 
 
-def _payload(given: str | None) -> Any:
+def _payload(given: str | None) -> object:
     if given is None:
         return None
     try:

@@ -44,7 +44,7 @@ def logs(
 ) -> None:
     """Show what a run printed, line by line."""
     wanted = only_run_id(run, run_id, "logs")
-    sought: dict[str, Any] = {"task": task, "since": instant_of(since, EXAMPLE), "q": grep, "regex": regex}
+    sought: dict[str, object] = {"task": task, "since": instant_of(since, EXAMPLE), "q": grep, "regex": regex}
     with connect(ctx) as client:
         read = client.follow_logs if follow else client.logs
         whole = whole_run_id(client, wanted)
