@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pyoco_server.http_client.answers import (
-    ApprovalAnswer,
-    ApprovalHistoryAnswer,
-    ApprovalPageAnswer,
-    CommandAnswer,
-)
+from typing import TYPE_CHECKING
+
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.script import ApiRequest, Emit, Script, Stream, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        ApprovalAnswer,
+        ApprovalHistoryAnswer,
+        ApprovalPageAnswer,
+        CommandAnswer,
+    )
 
 
 def list_approvals(*, limit: int | None = None, cursor: str | None = None) -> Script[ApprovalPageAnswer]:

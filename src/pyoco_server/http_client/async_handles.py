@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from pyoco_server.http_client import approvals, executions, jobs, logs, runs, schedules
-from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 from pyoco_server.http_client.asynchronous import (
     AsyncTransport,
     AwaitedOf,
@@ -21,6 +20,9 @@ from pyoco_server.http_client.asynchronous import (
 )
 from pyoco_server.http_client.methods import DescribedMethod
 from pyoco_server.http_client.script import Script, Stream
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 
 P = ParamSpec("P")
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import (
-    CommandAnswer,
-    ExecutionAnswer,
-    ExecutionEvent,
-    ExecutionPageAnswer,
-    GraphAnswer,
-    GraphPageAnswer,
-    VerifiedAnswer,
-    WhyAnswer,
-)
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.runs import wait_run
 from pyoco_server.http_client.script import ApiRequest, Emit, ResumingStream, Script, Stream, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        CommandAnswer,
+        ExecutionAnswer,
+        ExecutionEvent,
+        ExecutionPageAnswer,
+        GraphAnswer,
+        GraphPageAnswer,
+        VerifiedAnswer,
+        WhyAnswer,
+    )
 
 EVENTS_PAGE = 500
 

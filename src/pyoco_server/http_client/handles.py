@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from pyoco_server.http_client import approvals, executions, jobs, logs, runs, schedules
-from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 from pyoco_server.http_client.blocking import BlockingOf, BlockingStreamOf, BlockingTransport, HasTransport
 from pyoco_server.http_client.methods import DescribedMethod
 from pyoco_server.http_client.script import Script, Stream
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 
 P = ParamSpec("P")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import JobAnswer, JobPageAnswer
 from pyoco_server.http_client.calls import given, key_header, path_of
 from pyoco_server.http_client.runs import wait_run
 from pyoco_server.http_client.script import ApiRequest, Script, ask, send
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import JobAnswer, JobPageAnswer
 
 
 def create_job(

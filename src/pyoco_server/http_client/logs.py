@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from pyoco_server.http_client.answers import LogLineAnswer, LogPageAnswer
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import (
     RECONNECTS_MAX,
@@ -22,6 +21,9 @@ from pyoco_server.http_client.script import (
     ask,
     send,
 )
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import LogLineAnswer, LogPageAnswer
 
 PAGE_LINES = 5_000
 

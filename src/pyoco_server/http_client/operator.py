@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
-from pyoco_server.http_client.answers import (
-    CallerAnswer,
-    DeadLetterAnswer,
-    DeadLetterPageAnswer,
-    DeletedWheelAnswer,
-    DismissAnswer,
-    FlowAnswer,
-    RedrivenAnswer,
-    WheelAnswer,
-    WheelChangeAnswer,
-)
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import ApiRequest, NextChunk, Open, Script, ask, send
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        CallerAnswer,
+        DeadLetterAnswer,
+        DeadLetterPageAnswer,
+        DeletedWheelAnswer,
+        DismissAnswer,
+        FlowAnswer,
+        RedrivenAnswer,
+        WheelAnswer,
+        WheelChangeAnswer,
+    )
 
 # The gateway checks and stores an upload before it answers.
 UPLOAD_TIMEOUT_SEC = 600.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import httpx
 
-from pyoco_server.http_client.answers import RunAnswer, RunNumbersAnswer, RunPageAnswer
 from pyoco_server.http_client.calls import Event, EventParser, given
 from pyoco_server.http_client.script import ApiRequest, Emit, NextLine, Open, Script, Stream, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import RunAnswer, RunNumbersAnswer, RunPageAnswer
 
 CANDIDATES_MAX = 10
 

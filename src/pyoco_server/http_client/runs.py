@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from pyoco_server.http_client.answers import (
-    RetriedRunAnswer,
-    RunAnswer,
-    RunChangeAnswer,
-    RunGraphAnswer,
-    RunPageAnswer,
-    RunTasksAnswer,
-    SubmittedRunAnswer,
-)
 from pyoco_server.http_client.calls import EventParser, deadline_after, given, key_header, left_sec, path_of
 from pyoco_server.http_client.script import (
     REQUEST_TIMEOUT_SEC,
@@ -30,6 +21,17 @@ from pyoco_server.http_client.script import (
     ask,
     send,
 )
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        RetriedRunAnswer,
+        RunAnswer,
+        RunChangeAnswer,
+        RunGraphAnswer,
+        RunPageAnswer,
+        RunTasksAnswer,
+        SubmittedRunAnswer,
+    )
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 CANCEL_WAIT_SEC = 30.0

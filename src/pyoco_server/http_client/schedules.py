@@ -7,16 +7,19 @@ offset. `start_at` belongs to an interval, `timezone` to cron.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import (
-    DeletedScheduleAnswer,
-    RunAnswer,
-    ScheduleAnswer,
-    SubmittedRunAnswer,
-)
 from pyoco_server.http_client.calls import given, key_header, path_of
 from pyoco_server.http_client.runs import workflow_file
 from pyoco_server.http_client.script import ApiRequest, Script, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        DeletedScheduleAnswer,
+        RunAnswer,
+        ScheduleAnswer,
+        SubmittedRunAnswer,
+    )
 
 
 def create_schedule(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from pyoco_server.http_client.answers import PatchedWorkerAnswer, TagQueueAnswer, WorkerAnswer
 from pyoco_server.http_client.calls import deadline_after, given, left_sec, path_of
 from pyoco_server.http_client.script import ApiRequest, ResumingStream, Script, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import PatchedWorkerAnswer, TagQueueAnswer, WorkerAnswer
 
 ONE_STREAM_SEC = 600.0
 ALIVE = ("RUNNING", "IDLE")
