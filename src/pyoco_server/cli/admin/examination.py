@@ -177,7 +177,7 @@ def _worker_advice(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
     alone = [tag for tag in waiting if tag not in served]
     drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]
     if drained:
-        return f"Let one take runs again: pyoco-client worker-resume --worker-id {drained[0]}"
+        return f"Let one take runs again: pyoco-client worker resume {drained[0]}"
     if alone or not alive:
         return f"Start a worker: pyoco-worker --tags {','.join(alone) or 'default'}"
     return ""
