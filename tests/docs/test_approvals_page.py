@@ -17,7 +17,7 @@ DEADLINE_SEC = 30.0
 
 
 def test_the_flow_of_the_page_waits_and_goes_on_or_is_rejected(tmp_path: Path) -> None:
-    [flow] = blocks(PAGE, "python")
+    flow, _ = blocks(PAGE, "python")
     (tmp_path / "release_flows.py").write_text(flow)
     start, submit, listing, approve, get = blocks(PAGE, "sh")[0].splitlines()
     reject = next(line for line in _lines() if line.startswith("`pyoco-client reject")).split("`")[1]
