@@ -8,19 +8,22 @@ import { Shell } from './shell/shell'
 import { SignIn } from './shell/sign-in'
 import { t, useLanguage } from './text/text'
 
-const Run = lazy(() => import('./pages/run/run'))
-const Compare = lazy(() => import('./pages/run/compare/compare'))
-const Approvals = lazy(() => import('./pages/approvals/approvals'))
-const OneApproval = lazy(() => import('./pages/approvals/one'))
-const OneWorker = lazy(() => import('./pages/workers/worker'))
-const Workers = lazy(() => import('./pages/workers/workers'))
-const Flows = lazy(() => import('./pages/flows/flows'))
-const Flow = lazy(() => import('./pages/flows/flow'))
-const Schedules = lazy(() => import('./pages/schedules/schedules'))
-const Wheels = lazy(() => import('./pages/wheels/wheels'))
-const DeadLetters = lazy(() => import('./pages/dlq/dlq'))
-const Strategies = lazy(() => import('./pages/strategies/strategies'))
-const System = lazy(() => import('./pages/system/system'))
+const ofRuns = () => import('./pages/of-runs')
+const others = () => import('./pages/others')
+
+const Run = lazy(() => ofRuns().then((pages) => ({ default: pages.Run })))
+const Compare = lazy(() => ofRuns().then((pages) => ({ default: pages.Compare })))
+const Flow = lazy(() => ofRuns().then((pages) => ({ default: pages.Flow })))
+const Approvals = lazy(() => others().then((pages) => ({ default: pages.Approvals })))
+const OneApproval = lazy(() => others().then((pages) => ({ default: pages.OneApproval })))
+const OneWorker = lazy(() => others().then((pages) => ({ default: pages.OneWorker })))
+const Workers = lazy(() => others().then((pages) => ({ default: pages.Workers })))
+const Flows = lazy(() => others().then((pages) => ({ default: pages.Flows })))
+const Schedules = lazy(() => others().then((pages) => ({ default: pages.Schedules })))
+const Wheels = lazy(() => others().then((pages) => ({ default: pages.Wheels })))
+const DeadLetters = lazy(() => others().then((pages) => ({ default: pages.DeadLetters })))
+const Strategies = lazy(() => others().then((pages) => ({ default: pages.Strategies })))
+const System = lazy(() => others().then((pages) => ({ default: pages.System })))
 
 export function App(): JSX.Element {
   const language = useLanguage()
