@@ -51,7 +51,7 @@ def approval(
     are replaced by their values, as in a task's inputs. Without an answer within `timeout_sec` the task
     fails, or succeeds with None. An answer must name `wait_key`, which is the task's name unless given.
     `answer` is the type of the payload, such as a pydantic model, or its JSON Schema: the dashboard shows a
-    form for it. Whether a payload has this type is checked by that form, and not when it arrives.
+    form for it, and a payload without this form is refused.
     """
     _check_text("approval: name", name)
     if wait_key is not None:
@@ -116,7 +116,7 @@ def _answer_schema(answer: object) -> Mapping[str, object]:
         return dict(answer)
     try:
         return _schema_of_class(answer) if isinstance(answer, type) else _schema_of(answer)
-    except Exception as error:  # describing a type may execute code of its author, which may raise anything
+    except (TypeError, ValueError, RuntimeError) as error:  # of msgspec and pydantic
         raise ValueError(
             f"approval: answer must be a type or a JSON Schema, not {answer!r}: {error}"
         ) from error

@@ -20,6 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, WaitAnswer
 from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
 from pyoco_server.ids import new_uuid
+from pyoco_server.json_schema.check import place_of
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Reason
@@ -183,7 +184,7 @@ class _FlowRun(Outside):
         if self._run.is_terminal or self._journal.is_worker_lost:
             return
         refused = self._journal.commit(ending)
-        if refused is Reason.CANCEL_REQUESTED:
+        if refused is not None and refused.reason is Reason.CANCEL_REQUESTED:
             self._commit(c.ConfirmCancelled(fence=self._run.fence))
         else:
             assert refused is None, refused
@@ -284,7 +285,14 @@ class _FlowRun(Outside):
         if isinstance(answer, Reject):
             self._commit(msgspec.structs.replace(resume, rejected=True))
         else:
-            self._commit(msgspec.structs.replace(resume, payload=_as_json(answer.payload)))
+            self._approve(msgspec.structs.replace(resume, payload=_as_json(answer.payload)))
+
+    def _approve(self, resume: c.ResumeTask) -> None:
+        refused = self._journal.commit(resume)
+        if refused is not None and refused.reason is Reason.ANSWER:
+            sentences = [f"{place_of(('payload', *path))} {message}" for path, message, _ in refused.problems]
+            raise ValueError(f"The answer to '{resume.task}' does not match its type: {'; '.join(sentences)}")
+        assert refused is None, f"the answer was refused: {refused}"
 
     def _pass_on(self, ended: set[str]) -> None:
         """An engine that executes other tasks of the run gets the outcome; else the next claim has it."""

@@ -51,6 +51,10 @@ class Performer(Protocol):
     def flow_params(self) -> dict[str, list[dict[str, object]]]:
         """Their parameters, as far as they could be inspected."""
 
+    @property
+    def slot_pids(self) -> list[int]:
+        """The processes that execute runs; none if that is this process."""
+
     async def hand_back(self) -> None:
         """Stop the runs in flight, if that is possible: `perform` then hands them back."""
 

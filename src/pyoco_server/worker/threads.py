@@ -88,6 +88,10 @@ class Threads:
     def paths_in_use(self) -> AbstractSet[Path]:
         return {self._path} if self._path is not None else set()
 
+    @property
+    def slot_pids(self) -> list[int]:
+        return []
+
     async def hand_back(self) -> None:
         """A thread cannot be stopped: its run is reported lost when this worker's lease expires."""
 

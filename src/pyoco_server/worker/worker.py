@@ -27,6 +27,7 @@ from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.places import SHARES, Place, Places
 from pyoco_server.worker.presence.draining import Draining
 from pyoco_server.worker.presence.heartbeat import Heartbeat
+from pyoco_server.worker.presence.usage import Usage
 from pyoco_server.worker.slots.pool import Slots
 from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 from pyoco_server.worker.threads import FlowResolver, Threads
@@ -60,6 +61,7 @@ class PyocoNatsWorker:
             store, self._claimant, self._tags, self._slots, self._in_flight.keys(), self._entry_members
         )
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._heartbeat.publish_soon)
+        self._usage = Usage(lambda: performer.slot_pids)
         self._draining = Draining(store, self._claimant, self._heartbeat.publish)
         self._puller: JobPuller | None = None
         self._quarantine = Quarantine(store)
@@ -159,6 +161,7 @@ class PyocoNatsWorker:
             "flow_params": self._performer.flow_params,
             "draining": self._draining.is_draining,
             "problem": self._performer.problem,
+            "usage": self._usage.described(),
         }
 
     def _all_services(self) -> list[Service]:

@@ -93,8 +93,7 @@ class Slots:
     async def renew(self, path: Path | None = None) -> None:
         """Load everything again, with `path` (default: the current one) first on the import path.
 
-        Runs in flight are not affected. Raises ResolverBroken or SlotDied if it cannot be loaded: then the
-        edition before stays in use.
+        Raises ResolverBroken or SlotDied if it cannot be loaded: then the edition before stays in use.
         """
         async with self._renewing:
             edition = Edition(self._edition.number + 1, path or self._edition.path)
@@ -116,6 +115,10 @@ class Slots:
     def paths_in_use(self) -> AbstractSet[Path]:
         editions = (self._edition, *(slot.edition for slot in (*self._free, *self._busy)))
         return {edition.path for edition in editions if edition.path is not None}
+
+    @property
+    def slot_pids(self) -> list[int]:
+        return [slot.pid for slot in (*self._free, *self._busy)]
 
     @property
     def flows(self) -> dict[str, str]:
@@ -321,16 +324,14 @@ class Slots:
 
     @property
     def _has_room(self) -> bool:
-        known = len(self._free) + len(self._busy) + self._starting
-        return known < self._count and not self._stopping
+        return len(self._free) + len(self._busy) + self._starting < self._count and not self._stopping
 
     async def _refill(self) -> None:
         """Start slots in advance, so that the next run does not wait for one."""
         await self._prepare()
         await self._remove_dead()
         while self._has_room:
-            missing = self._count - len(self._free) - len(self._busy)
-            at_once = 1 if self._processes.are_forked else missing
+            at_once = 1 if self._processes.are_forked else self._count - len(self._free) - len(self._busy)
             if not all(await asyncio.gather(*(self._add_slot() for _ in range(at_once)))):
                 return
 
@@ -363,10 +364,9 @@ class Slots:
             self._refilling.wake()
 
     def _report(self, error: Exception) -> None:
-        is_new = self.problem is None
-        self.problem = f"no slot can be started: {error or type(error).__name__}"
-        if is_new:
+        if self.problem is None:
             log.error("no slot can be started; no runs are taken", extra={"error": str(error)})
+        self.problem = f"no slot can be started: {error or type(error).__name__}"
         self._on_change()
         self._recovery.wake()
 

@@ -75,6 +75,11 @@ class Slot:
         async with asyncio.timeout(START_TIMEOUT_SEC):
             await self._ready
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def is_alive(self) -> bool:
         assert self._process is not None
         return self.is_usable and self._process.is_alive()

@@ -13,7 +13,7 @@ from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.context import Store, ready_gateway
 from pyoco_server.http_api.faces.executions import params, wire
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
-from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, rejection
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, refusal
 from pyoco_server.http_api.faces.executions.event_history import event_ids
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.requests import (
@@ -136,7 +136,7 @@ async def _command(request: Request, form: CommandForm) -> Response:
             applied = await drive(gateway.commands, asked, reservation)
             assert applied.after is not None
             if applied.refused is not None:
-                raise rejection(form.name, applied.refused.reason, applied.after.run, node_id)
+                raise refusal(form.name, applied.refused, applied.after.run, node_id)
             before = applied.before.run if applied.before else None
             accepted = RecordedAnswer(
                 status=ACCEPTED,
