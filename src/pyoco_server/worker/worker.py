@@ -110,7 +110,7 @@ class PyocoNatsWorker:
         self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is None:
             return None
-        place = Place(self._places)
+        place = self._places.take_now()
         try:
             return (await self._handle(delivery, place)).run_id
         finally:
