@@ -22,14 +22,8 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import (
-    Schedule,
-    ScheduleKind,
-    ScheduleStatus,
-    Timing,
-    next_instant,
-    planned_run_id,
-)
+from pyoco_server.schedules.record import Schedule, ScheduleStatus, planned_run_id
+from pyoco_server.schedules.timing import ScheduleKind, Timing, next_instant
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.housekeeping.test_owed_jobs import Clock

@@ -17,7 +17,8 @@ from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.operations.schedules import begin_planned
-from pyoco_server.schedules import advance, latest_due
+from pyoco_server.schedules.decide import latest_due
+from pyoco_server.schedules.transitions import advance
 from pyoco_server.store.schedules import StoredSchedule
 from pyoco_server.store.store import Store
 

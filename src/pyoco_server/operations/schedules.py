@@ -26,14 +26,8 @@ from pyoco_server.operations.runs.submit import Submission, submit, validate
 from pyoco_server.operations.runs.submit_yaml import with_workflow
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import (
-    Schedule,
-    ScheduleStatus,
-    Timing,
-    next_instant,
-    next_instants,
-    planned_run_id,
-)
+from pyoco_server.schedules.record import Schedule, ScheduleStatus, planned_run_id
+from pyoco_server.schedules.timing import Timing, next_instant, next_instants
 from pyoco_server.store.schedules import StoredSchedule
 from pyoco_server.store.store import Store
 
@@ -183,7 +177,9 @@ async def _visible(store: Store, schedule_id: str, tenant_id: str | None) -> Sto
 
 async def _check_room(store: Store, tenant_id: str | None) -> None:
     active = [
-        one for one in await list_schedules(store, tenant_id=tenant_id) if one.status is ScheduleStatus.ACTIVE
+        one
+        for one in await list_schedules(store, tenant_id=tenant_id)
+        if one.status is not ScheduleStatus.COMPLETED
     ]
     if len(active) >= ACTIVE_MAX:
         raise Conflict(f"There are {ACTIVE_MAX} active schedules already. Delete one you do not need.")

@@ -16,7 +16,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.names import is_run_id
-from pyoco_server.schedules import Schedule, ScheduleStatus
+from pyoco_server.schedules.record import Schedule, ScheduleStatus
 from pyoco_server.store.runs.codec import decode_commit, encode_commit
 
 log = logging.getLogger(__name__)
@@ -69,10 +69,10 @@ class Schedules:
 
     async def replace(self, schedule: Schedule, *, revision: int) -> int:
         """Raises WrongSequence if another process has changed or deleted it since."""
-        key, is_active = schedule.schedule_id, schedule.status is ScheduleStatus.ACTIVE
-        ttl = "" if is_active else COMPLETED_KEPT
+        key, is_over = schedule.schedule_id, schedule.status is ScheduleStatus.COMPLETED
+        ttl = COMPLETED_KEPT if is_over else ""
         stored = await self._bucket.put(key, _encode(schedule), revision=revision, ttl=ttl)
-        if not is_active:
+        if is_over:
             await self._bucket.delete(key + _BEGINS_WITH, ttl=MARK_KEPT)
         return stored
 
