@@ -143,6 +143,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     unwritten: tuple[Occurrences, ...] = ()
 
     @property
+    def submission_address(self) -> str:
+        """Under which the submission of its runs is stored."""
+        return self.submission_key or self.schedule_id
+
+    @property
     def is_backfilling(self) -> bool:
         return self.backfill is not None and self.backfill.next_at is not None
 

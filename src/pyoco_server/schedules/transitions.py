@@ -22,6 +22,12 @@ def mark(schedule: Schedule, planned_at: float, origin: StartOrigin, *, now: flo
     return replace(_fresh(schedule, now), beginning_at=planned_at, beginning_origin=origin)
 
 
+def unmark(schedule: Schedule, *, error: str, now: float) -> Schedule:
+    """The run could not be submitted, and does not exist. The occurrence stays due."""
+    cleared = replace(_fresh(schedule, now), beginning_at=None, beginning_origin=StartOrigin.DUE)
+    return settle(replace(cleared, last_error=error))
+
+
 def advance(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
     """The schedule after the reserved run was submitted. Without a `run_id`: that failed for good."""
     planned_at, origin = schedule.beginning_at, schedule.beginning_origin
@@ -113,6 +119,17 @@ def edit(schedule: Schedule, wanted: Schedule, *, now: float) -> Schedule:
             unwritten=edited.unwritten,
         )
     )
+
+
+def begin_backfill(schedule: Schedule, backfill: Backfill, *, now: float) -> Schedule:
+    return settle(replace(_fresh(schedule, now), backfill=backfill))
+
+
+def stop_backfill(schedule: Schedule, *, now: float) -> Schedule:
+    if schedule.backfill is None or schedule.backfill.next_at is None:
+        return schedule
+    stopped = replace(schedule.backfill, next_at=None, ended_at=now, is_stopped=True)
+    return settle(replace(_fresh(schedule, now), backfill=stopped))
 
 
 def settle(schedule: Schedule) -> Schedule:
