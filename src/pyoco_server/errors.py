@@ -6,7 +6,8 @@
     ├── TooLarge            the request exceeds a named limit
     ├── NotFound            the requested resource does not exist               ERR-PYOCO-0005
     ├── Conflict            its state does not allow this
-    │   └── IdempotencyConflict   the key was used for another request
+    │   ├── IdempotencyConflict   the key was used for another request
+    │   └── RevisionConflict      it has changed since it was read
     ├── Unauthenticated     the caller is not authenticated                     ERR-PYOCO-0014
     ├── Forbidden           the caller has no permission                        ERR-PYOCO-0015
     ├── Limited             too much at once; try again after retry_after_sec
@@ -101,6 +102,10 @@ class Conflict(PyocoError):
 
 class IdempotencyConflict(Conflict):
     """An idempotency key was used for another request before; `details["differs"]` says where."""
+
+
+class RevisionConflict(Conflict):
+    """It has changed since the caller read it; `details["revision"]` is the present one."""
 
 
 class Unauthenticated(PyocoError):

@@ -45,7 +45,7 @@ EXECUTING = "EXECUTING"
 LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
 
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 12
+SCHEMA = 13
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -68,6 +68,7 @@ _LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
 _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # A schedule belongs to one tenant.
 _BY_SCHEDULE = ("schedule",)
+_BY_SCHEDULE_AND_STATUS = ("schedule", "status")
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 # What the statuses of a filter are in the column. RUNNING includes runs that wait.
 _LISTED_AS = {status.value: (status.value,) for status in RunStatus} | {
@@ -185,6 +186,17 @@ class RunTable(DisposableTables):
         """Tenant, listed status and how many. Scans all runs: only for a file without stored sums."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
 
+    def counts_of_schedule(self, schedule_id: str) -> dict[str, int]:
+        """By listed status, how many runs. Counts in an index."""
+        found: dict[str, int] = {}
+        for archived in (False, True):
+            source = f"runs INDEXED BY {index_name(_BY_SCHEDULE_AND_STATUS, archived)}"
+            query = f"SELECT status, count(*) FROM {source} WHERE {ARCHIVED[archived]} AND schedule = ?"
+            for status, count in self._db.execute(f"{query} GROUP BY status", (schedule_id,)):
+                listed = RunStatus.RUNNING.value if status == WAITING else status
+                found[listed] = found.get(listed, 0) + count
+        return found
+
     def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
         """Tenant, status and last change. Scans all runs, as above."""
         query = "SELECT tenant, status, updated_at FROM runs WHERE updated_at >= ?"
@@ -270,7 +282,7 @@ def _list_indexes() -> Iterator[str]:
     """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
-    for columns, archived in product((*listed, _BY_SCHEDULE), (False, True)):
+    for columns, archived in product((*listed, _BY_SCHEDULE, _BY_SCHEDULE_AND_STATUS), (False, True)):
         rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
         name, order = index_name(columns, archived), ", ".join((*columns, "seq"))
         yield f"CREATE INDEX {name} ON runs ({order}) WHERE {ARCHIVED[archived]}{rare};\n"
@@ -283,7 +295,7 @@ def index_name(columns: Iterable[str], archived: bool) -> str:
 def _best_index(given: Iterable[str]) -> tuple[str, ...]:
     asked = set(given)
     if "schedule" in asked:
-        return _BY_SCHEDULE
+        return _BY_SCHEDULE_AND_STATUS if "status" in asked else _BY_SCHEDULE
     owner = ("tenant",) if "tenant" in asked else ()
     known = (*_LISTED_BY_YAML, *_LISTED_BY) if "yaml" in asked else _LISTED_BY
     fitting = [columns for columns in known if set(columns) <= asked]

@@ -40,6 +40,9 @@ OLDEST_BROKER = (2, 14)
 REFUSED_PER_RUN_MAX = 20
 REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
+# What happened to the occurrences of a schedule: the latest entries of each.
+OCCURRENCES_PER_SCHEDULE_MAX = 1_000
+OCCURRENCES_KEPT_SEC = 366 * 86_400.0
 
 
 def streams(config: NatsBackendConfig) -> list[StreamSettings]:
@@ -93,6 +96,14 @@ def streams(config: NatsBackendConfig) -> list[StreamSettings]:
             "max_msgs_per_subject": REFUSED_PER_RUN_MAX,
             "max_age": int(REFUSED_KEPT_SEC * NANOSECONDS),
             "max_msgs": REFUSED_MAX,
+            "allow_direct": True,
+        },
+        {
+            "name": config.occurrences_stream,
+            "subjects": [f"{config.occurrences_subject_prefix}.*"],
+            "retention": "limits",
+            "max_msgs_per_subject": OCCURRENCES_PER_SCHEDULE_MAX,
+            "max_age": int(OCCURRENCES_KEPT_SEC * NANOSECONDS),
             "allow_direct": True,
         },
         *_buckets(config),

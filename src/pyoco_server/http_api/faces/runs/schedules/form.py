@@ -14,7 +14,7 @@ from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import Submission
-from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
+from pyoco_server.schedules.timing import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
 
 FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
 # The fields that set the time with their kinds of schedule, and the fields that need one of them.
