@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pymdownx.slugs import slugify
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
@@ -24,6 +26,10 @@ ELSEWHERE: Mapping[str, str] = {
     **{f"examples/{name}/README.md": f"examples/{name}.md" for name in EXAMPLES},
 }
 DECISIONS = "decisions/README.md"
+JAPANESE = ".ja.md"
+_WIDE = r"[\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]"
+CODE_OR_LINE_END = re.compile(rf"^ *```.*?^ *```|(?<={_WIDE})\n *(?={_WIDE})", re.MULTILINE | re.DOTALL)
+HEADING_OR_CODE = re.compile(r"^ *```.*?^ *```|^(#{1,6}) +(.+?) *$", re.MULTILINE | re.DOTALL)
 
 # Code is passed over; what is left may have links. The words of a link may have a picture or code in them.
 CODE_OR_LINK = re.compile(
@@ -35,7 +41,12 @@ CODE_OR_LINK = re.compile(
 def pages() -> Iterator[tuple[str, str]]:
     """The address of each page below the folder of the site, and its text."""
     for path in sorted(DOCS.rglob("*.md")):
-        yield site_path(path.relative_to(ROOT).as_posix()), linked(path)
+        text = linked(path)
+        if path.name.endswith(JAPANESE):
+            text = with_english_anchors(
+                without_line_ends(text), path.with_name(path.name.replace(JAPANESE, ".md"))
+            )
+        yield site_path(path.relative_to(ROOT).as_posix()), text
     for source, target in ELSEWHERE.items():
         yield target, linked(ROOT / source) + _files_of(source)
     yield DECISIONS, decisions_page()
@@ -69,6 +80,29 @@ def linked(path: Path) -> str:
         return f"{picture}[{words}]({os.path.relpath(found, here)}{hash_sign}{part})"
 
     return CODE_OR_LINK.sub(on_site, path.read_text(encoding="utf-8"))
+
+
+def without_line_ends(text: str) -> str:
+    """Japanese has no spaces between words: a browser would show each end of a line as one."""
+    return CODE_OR_LINE_END.sub(lambda match: match[0] if "`" in match[0] else "", text)
+
+
+def with_english_anchors(text: str, english: Path) -> str:
+    """Headings that also answer to the anchors of the English page.
+
+    Pages without a translation are on the site in Japanese too, and link parts by their English headings.
+    Both pages have the same headings in the same order; a test compares them.
+    """
+    to_anchor = slugify(case="lower")
+    headings = [
+        match[2] for match in HEADING_OR_CODE.finditer(english.read_text(encoding="utf-8")) if match[1]
+    ]
+    anchors = (to_anchor(re.sub(r"[`*]|\[|\]\([^)]*\)", "", heading), "-") for heading in headings)
+
+    def anchored(match: re.Match[str]) -> str:
+        return f'{match[0]} <a id="{next(anchors)}"></a>' if match[1] else match[0]
+
+    return HEADING_OR_CODE.sub(anchored, text)
 
 
 def decisions_page() -> str:

@@ -1,42 +1,61 @@
 // Which page belongs to which address, in the frame that all share.
-import { type JSX, lazy, Suspense } from 'react'
+import { type JSX, lazy, Suspense, useEffect } from 'react'
 import { useCell } from './live/cell'
 import { connection } from './live/news'
 import { usePlace } from './live/place'
 import { Runs } from './pages/runs/runs'
+import { Broken, NotLoaded } from './shell/broken'
 import { Shell } from './shell/shell'
 import { SignIn } from './shell/sign-in'
 import { t, useLanguage } from './text/text'
 
-const Run = lazy(() => import('./pages/run/run'))
-const Compare = lazy(() => import('./pages/run/compare/compare'))
-const Approvals = lazy(() => import('./pages/approvals/approvals'))
-const OneApproval = lazy(() => import('./pages/approvals/one'))
-const OneWorker = lazy(() => import('./pages/workers/worker'))
-const Workers = lazy(() => import('./pages/workers/workers'))
-const Flows = lazy(() => import('./pages/flows/flows'))
-const Flow = lazy(() => import('./pages/flows/flow'))
-const Schedules = lazy(() => import('./pages/schedules/schedules'))
-const Wheels = lazy(() => import('./pages/wheels/wheels'))
-const DeadLetters = lazy(() => import('./pages/dlq/dlq'))
-const Strategies = lazy(() => import('./pages/strategies/strategies'))
-const System = lazy(() => import('./pages/system/system'))
+const ofRuns = () => import('./pages/of-runs').catch(notLoaded)
+const others = () => import('./pages/others').catch(notLoaded)
+
+function notLoaded(cause: unknown): never {
+  throw new NotLoaded('The script of a page could not be loaded', { cause })
+}
+
+const LATER_MS = 1500
+
+const Run = lazy(() => ofRuns().then((pages) => ({ default: pages.Run })))
+const Compare = lazy(() => ofRuns().then((pages) => ({ default: pages.Compare })))
+const Flow = lazy(() => ofRuns().then((pages) => ({ default: pages.Flow })))
+const Approvals = lazy(() => others().then((pages) => ({ default: pages.Approvals })))
+const OneApproval = lazy(() => others().then((pages) => ({ default: pages.OneApproval })))
+const OneWorker = lazy(() => others().then((pages) => ({ default: pages.OneWorker })))
+const Workers = lazy(() => others().then((pages) => ({ default: pages.Workers })))
+const Flows = lazy(() => others().then((pages) => ({ default: pages.Flows })))
+const Schedules = lazy(() => others().then((pages) => ({ default: pages.Schedules })))
+const Wheels = lazy(() => others().then((pages) => ({ default: pages.Wheels })))
+const DeadLetters = lazy(() => others().then((pages) => ({ default: pages.DeadLetters })))
+const Strategies = lazy(() => others().then((pages) => ({ default: pages.Strategies })))
+const System = lazy(() => others().then((pages) => ({ default: pages.System })))
+
+/** The other pages too, once the first one stands: they open at once, also when the gateway is away by then. */
+function loadLater(): () => void {
+  const timer = setTimeout(() => void Promise.allSettled([ofRuns(), others()]), LATER_MS)
+  return () => clearTimeout(timer)
+}
 
 export function App(): JSX.Element {
   const language = useLanguage()
   const { state, error } = useCell(connection)
+  const { path } = usePlace()
+  useEffect(loadLater, [])
   const signedOut = state === 'refused' && (error?.status === 401 || error?.status === 403)
   return (
     <Shell key={language}>
-      <Suspense fallback={<p className="loading">{t('loading')}</p>}>
-        {signedOut ? <SignIn error={error} /> : <Shown />}
-      </Suspense>
+      <Broken key={path}>
+        <Suspense fallback={<p className="loading">{t('loading')}</p>}>
+          {signedOut ? <SignIn error={error} /> : <Shown path={path} />}
+        </Suspense>
+      </Broken>
     </Shell>
   )
 }
 
-function Shown(): JSX.Element {
-  const { path } = usePlace()
+function Shown({ path }: { path: string }): JSX.Element {
   const [first, second, third, fourth] = path.split('/').filter(Boolean)
   switch (first) {
     case undefined:

@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
+from typing import TypeAlias
 
 PROFILE = "pyoco-cj1"
 DEPTH_MAX = 64
@@ -24,14 +24,14 @@ NOT_DIGESTED = ("trace_id", "idempotency_key")
 
 # A place in the value: None at the top, else (place of the parent, key or index). A linked pair is cheap; it
 # becomes text only in a refusal.
-Place = tuple[Any, str | int] | None
+Place: TypeAlias = "tuple[Place, str | int] | None"
 
 
 class CanonicalJsonError(ValueError):
     """The bytes or the value have no canonical form; the message says where and why."""
 
 
-def parse(raw: bytes) -> Any:
+def parse(raw: bytes) -> object:
     """The value as it was written, if it is strict JSON that has a canonical form."""
     value = _loaded(raw)
     _canonical(value, None, 0)
@@ -43,21 +43,22 @@ def check_members(raw: bytes) -> None:
     _loaded(raw)
 
 
-def canonical_bytes(value: Any) -> bytes:
+def canonical_bytes(value: object) -> bytes:
     """The canonical encoding of this value."""
     return _written(_canonical(value, None, 0))
 
 
-def digest(raw_or_value: Any, exclude: Collection[str] = NOT_DIGESTED) -> str:
+def digest(raw_or_value: object, exclude: Collection[str] = NOT_DIGESTED) -> str:
     """`sha256:…` of the canonical bytes without the excluded members at top level; bytes are parsed first."""
-    is_raw = isinstance(raw_or_value, bytes | bytearray | memoryview)
-    canonical = _canonical(_loaded(bytes(raw_or_value)) if is_raw else raw_or_value, None, 0)
+    if isinstance(raw_or_value, bytes | bytearray | memoryview):
+        raw_or_value = _loaded(bytes(raw_or_value))
+    canonical = _canonical(raw_or_value, None, 0)
     if isinstance(canonical, dict):
         canonical = {key: member for key, member in canonical.items() if key not in exclude}
     return f"sha256:{hashlib.sha256(_written(canonical)).hexdigest()}"
 
 
-def _loaded(raw: bytes) -> Any:
+def _loaded(raw: bytes) -> object:
     try:
         text = raw.decode("utf-8")
         if text.startswith(_BYTE_ORDER_MARK):
@@ -71,7 +72,7 @@ def _loaded(raw: bytes) -> Any:
         raise CanonicalJsonError(f"nested deeper than {DEPTH_MAX}") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
@@ -79,7 +80,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> object:
     raise CanonicalJsonError(f"{name} is not a JSON number")
 
 
@@ -89,7 +90,7 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _canonical(value: Any, place: Place, depth: int) -> Any:
+def _canonical(value: object, place: Place, depth: int) -> object:
     """The same value with every string and number in its canonical form and every object in order."""
     match value:
         case None | bool():
@@ -163,8 +164,8 @@ def _real(value: float, place: Place) -> int | float:
     return int(value) if value.is_integer() and abs(value) < INTEGRAL_FLOAT_BELOW else value
 
 
-def _members(value: dict[Any, Any], place: Place, depth: int) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+def _members(value: dict[object, object], place: Place, depth: int) -> dict[str, object]:
+    members: dict[str, object] = {}
     for key, member in value.items():
         if not isinstance(key, str):
             raise CanonicalJsonError(f"{_path(place)} has a key that is a {type(key).__name__}, not a string")
@@ -181,7 +182,7 @@ def _deeper(depth: int, place: Place) -> int:
     return depth + 1
 
 
-def _written(canonical: Any) -> bytes:
+def _written(canonical: object) -> bytes:
     return json.dumps(canonical, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 

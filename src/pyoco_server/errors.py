@@ -6,7 +6,8 @@
     ├── TooLarge            the request exceeds a named limit
     ├── NotFound            the requested resource does not exist               ERR-PYOCO-0005
     ├── Conflict            its state does not allow this
-    │   └── IdempotencyConflict   the key was used for another request
+    │   ├── IdempotencyConflict   the key was used for another request
+    │   └── RevisionConflict      it has changed since it was read
     ├── Unauthenticated     the caller is not authenticated                     ERR-PYOCO-0014
     ├── Forbidden           the caller has no permission                        ERR-PYOCO-0015
     ├── Limited             too much at once; try again after retry_after_sec
@@ -19,8 +20,27 @@ Owns the tree. Each HTTP face maps errors to status codes and bodies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NotRequired, Self, TypedDict, Unpack
+
+
+class Problem(TypedDict):
+    """Where a request is not valid, what is wrong there, and its kind."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+    nodeId: NotRequired[str]
+    line: NotRequired[int]
+    column: NotRequired[int]
+
+
+class ErrorIds(TypedDict, total=False):
+    """What every error takes besides its message."""
+
+    err_id: str | None
+    msg_id: str | None
+    details: Sequence[Mapping[str, object]] | dict[str, object] | None
 
 
 class PyocoError(Exception):
@@ -34,7 +54,7 @@ class PyocoError(Exception):
         *,
         err_id: str | None = None,
         msg_id: str | None = None,
-        details: list[Any] | dict[str, Any] | None = None,
+        details: Sequence[Mapping[str, object]] | dict[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -84,6 +104,10 @@ class IdempotencyConflict(Conflict):
     """An idempotency key was used for another request before; `details["differs"]` says where."""
 
 
+class RevisionConflict(Conflict):
+    """It has changed since the caller read it; `details["revision"]` is the present one."""
+
+
 class Unauthenticated(PyocoError):
     """The caller is not authenticated."""
 
@@ -100,7 +124,7 @@ class Limited(PyocoError):
     """Too much at once: try again after `retry_after_sec`."""
 
     # The default keeps the error picklable: a slot's errors cross a process boundary.
-    def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Any) -> None:
+    def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Unpack[ErrorIds]) -> None:
         super().__init__(message, **ids)
         self.retry_after_sec = retry_after_sec
 
@@ -110,7 +134,7 @@ class Unavailable(PyocoError):
 
     default_err_id = "ERR-PYOCO-0003"
 
-    def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Any) -> None:
+    def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Unpack[ErrorIds]) -> None:
         super().__init__(message, **ids)
         self.retry_after_sec = retry_after_sec
 
@@ -119,8 +143,8 @@ class Internal(PyocoError):
     """A defect. The cause goes to the log, never to the caller."""
 
 
-def problem_at(loc: Sequence[str | int], message: str, kind: str = "value_error") -> dict[str, Any]:
-    """One entry of the `details` of Invalid: where the problem is, what it is, and its kind."""
+def problem_at(loc: Sequence[str | int], message: str, kind: str = "value_error") -> Problem:
+    """One entry of the `details` of Invalid."""
     return {"loc": [*loc], "msg": message, "type": kind}
 
 

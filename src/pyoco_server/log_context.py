@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
 
 _NOTHING: Callable[[], Fields] = dict
 # A function, so that a request without log lines does not compute fields.

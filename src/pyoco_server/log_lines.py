@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.log_context import context_fields
@@ -31,7 +30,7 @@ _NOISE = frozenset({"exc_info", "color_message"})
 _RECORD_MEMBERS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _TRACEBACK_INDENT = "    "  # a line of a traceback never looks like a log line
 
-EventDict = dict[str, Any]
+EventDict = dict[str, object]
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
@@ -88,7 +87,7 @@ def _is_of_structlog(record: logging.LogRecord) -> bool:
 
 def _bound_by_structlog() -> EventDict:
     """What the program has bound with structlog's context variables, if it uses them."""
-    contextvars: Any = sys.modules.get("structlog.contextvars")
+    contextvars = sys.modules.get("structlog.contextvars")
     return dict(contextvars.get_contextvars()) if contextvars is not None else {}
 
 
@@ -115,7 +114,7 @@ class _Fields:
             line.pop("exc_traceback", None)
         return line
 
-    def _fixed(self, record: logging.LogRecord, message: Any) -> EventDict:
+    def _fixed(self, record: logging.LogRecord, message: object) -> EventDict:
         return {
             "ts": self._instant(record.created),
             "service": self._service,
@@ -142,7 +141,7 @@ def _context(event: EventDict) -> EventDict:
     return {f"extra_{key}" if key in FIXED_FIELDS else key: value for key, value in fields.items()}
 
 
-def _exc_info(given: Any) -> ExcInfo | None:
+def _exc_info(given: object) -> ExcInfo | None:
     """stdlib gives a triple, structlog also an exception or True."""
     if isinstance(given, BaseException):
         return type(given), given, given.__traceback__
@@ -169,7 +168,7 @@ def _text_line(event: EventDict) -> str:
         if key not in hidden
     )
     message = one_line(_representation(event["message"]))
-    head = f"{event['ts']} {event['level']:<8} {one_line(event['logger'])}: {message}"
+    head = f"{event['ts']} {event['level']:<8} {one_line(str(event['logger']))}: {message}"
     place = f"({event['service']} {event['pathname']}:{event['lineno']} {event['func']})"
     what = _exception_text(event) if "exc_type" in event else ""
     if what and _is_error(event) and "exc_traceback" in event:
@@ -185,21 +184,19 @@ def _exception_text(event: EventDict) -> str:
 
 
 def _is_error(event: EventDict) -> bool:
-    return logging.getLevelNamesMapping().get(event["level"], logging.ERROR) >= logging.ERROR
+    return logging.getLevelNamesMapping().get(str(event["level"]), logging.ERROR) >= logging.ERROR
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value if isinstance(value, int | float | bool | None) else _representation(value)
 
 
-def _representation(value: Any) -> str:
+def _representation(value: object) -> str:
     return value if isinstance(value, str) else _safely(repr, value)
 
 
-def _safely(write: Any, value: Any) -> str:
+def _safely(write: Callable[[object], object], value: object) -> str:
     try:
         return str(write(value))
-    except (
-        Exception
-    ) as broken:  # a __repr__ or __str__ of user code may raise anything; logging must not fail
+    except Exception as broken:  # user code: __repr__ and __str__ may raise anything; logging must not fail
         return f"<{type(value).__name__} that cannot be shown: {type(broken).__name__}>"

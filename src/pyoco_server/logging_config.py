@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO, TypeVar
 
 from pyoco_server.config import (
     LOG_SETTINGS,
@@ -26,6 +26,8 @@ from pyoco_server.config import (
 from pyoco_server.errors import ConfigError
 from pyoco_server.log_lines import formatter
 from pyoco_server.texts import text
+
+T = TypeVar("T")
 
 HTTP_SERVICE = "pyoco-server:http"
 WORKER_SERVICE = "pyoco-server:worker"
@@ -68,14 +70,14 @@ def configure_if_unset(service: str, settings: NatsBackendConfig) -> bool:
     """The same with `settings`, unless the root logger has a handler of the program."""
     if logging.getLogger().handlers:
         return False
-    _configure(service, {name: getattr(settings, name) for name in LOG_SETTINGS}, None)
+    _configure(service, settings, None)
     _route_structlog()
     for name in _UVICORN_LOGGERS:
         _remove_default_handlers(logging.getLogger(name))
     return True
 
 
-def report_wrong_settings(service: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def report_wrong_settings(service: str, settings: Mapping[str, T]) -> dict[str, T]:
     """The valid settings among these: a wrong log setting is reported, and its default is used."""
     wrong = wrong_log_settings(settings)
     for name, sentence in wrong.items():
@@ -83,28 +85,27 @@ def report_wrong_settings(service: str, settings: Mapping[str, Any]) -> dict[str
     return {name: value for name, value in settings.items() if name not in wrong}
 
 
-def _configure(service: str, settings: Mapping[str, Any], stream: TextIO | None) -> None:
+def _configure(service: str, settings: NatsBackendConfig, stream: TextIO | None) -> None:
     handler = _StdoutHandler(service, stream)
     handler.setFormatter(
         formatter(
             service,
-            settings["log_format"],
-            utc=settings["log_utc"],
-            include_traceback=settings["log_include_traceback"],
+            settings.log_format,
+            utc=settings.log_utc,
+            include_traceback=settings.log_include_traceback,
         )
     )
-    _take_over_root(handler, settings["log_level"])
+    _take_over_root(handler, settings.log_level)
 
 
-def _settings(service: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(service: str, asked: Mapping[str, object]) -> NatsBackendConfig:
     """Each log setting separately, so that one wrong value does not affect the others."""
     wanted = {**_environment(service), **asked}
     named = {name: wanted[name] for name in LOG_SETTINGS if name in wanted}
-    config = NatsBackendConfig(**report_wrong_settings(service, named))
-    return {name: getattr(config, name) for name in LOG_SETTINGS}
+    return NatsBackendConfig.from_settings(report_wrong_settings(service, named))
 
 
-def _environment(service: str) -> dict[str, Any]:
+def _environment(service: str) -> Mapping[str, object]:
     try:
         return read_environment()
     except ConfigError as wrong:
@@ -143,7 +144,7 @@ def _route_structlog() -> None:
     )
 
 
-class _StdoutHandler(logging.StreamHandler[Any]):
+class _StdoutHandler(logging.StreamHandler[TextIO]):
     """Writes to the current stdout. A failure is reported once on stderr."""
 
     def __init__(self, service: str, stream: TextIO | None) -> None:
@@ -153,7 +154,7 @@ class _StdoutHandler(logging.StreamHandler[Any]):
         self._reported = False
 
     @property
-    def stream(self) -> Any:
+    def stream(self) -> TextIO:
         return sys.stdout if self._given is None else self._given
 
     @stream.setter

@@ -4,11 +4,16 @@ Most of what a command costs is the import of its modules, and the tests run hun
 and workers. Each is still a process with arguments, environment, folder and streams of its own, which ends
 with its own exit code. What only a new interpreter can show (`--help` as installed, another locale) is not
 started here.
+
+It ends as a process of `multiprocessing` does: after its threads and `atexit`, and without taking apart every
+module, which would copy all the memory that it shares with the process it was forked from.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import fcntl
 import gc
 import json
 import os
@@ -18,13 +23,20 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import termios
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
+
+from pyoco_server.cli.entry import build
 
 SCRIPTS = ("pyoco-client", "pyoco-server-admin", "pyoco-server", "pyoco-worker", "uvicorn")
+# Each has an `app` of many commands, which takes longer to build than most of the commands run.
+PROGRAMS = tuple(f"pyoco_server.cli.{name}.main" for name in ("admin", "client", "server", "worker"))
 # Imported by commands when they need them.
 LOADED_LATE = (
     "asyncio",
@@ -124,13 +136,15 @@ class Nursery:
         *,
         folder: Path,
         environment: Mapping[str, str],
-        stdout: IO[bytes],
-        stderr: IO[bytes],
+        stdout: int,
+        stderr: int,
+        is_terminal: bool = False,
     ) -> Forked:
+        """`is_terminal`: the process reads from `stdout`, too, and it is its controlling terminal."""
         told, tells = os.pipe()
         try:
-            asked = json.dumps([list(command), str(folder), dict(environment)]).encode()
-            socket.send_fds(self._link, [asked], [stdout.fileno(), stderr.fileno(), tells])
+            asked = json.dumps([list(command), str(folder), dict(environment), is_terminal]).encode()
+            socket.send_fds(self._link, [asked], [stdout, stderr, tells])
         finally:
             os.close(tells)
         return Forked(told)
@@ -165,7 +179,7 @@ def _serve(link: socket.socket) -> str | None:
             asked, handles, _, _ = socket.recv_fds(link, REQUEST_BYTES_MAX, 3)
             if not asked:
                 return None
-            command, folder, environment = json.loads(asked)
+            command, folder, environment, is_terminal = json.loads(asked)
             stdout, stderr, tells = handles
             pid = os.fork()
             if pid == 0:
@@ -176,12 +190,21 @@ def _serve(link: socket.socket) -> str | None:
                     os.close(process.tells)
                 for handle in (*handles, link.detach()):
                     os.close(handle)
+                if is_terminal:
+                    take_terminal()
                 _become(command, folder, environment)
                 return str(Path(command[0]).name)
             os.write(tells, _NUMBER.pack(pid))
             under_way[os.pidfd_open(pid)] = _UnderWay(pid, tells)
             os.close(stdout)
             os.close(stderr)
+
+
+def take_terminal() -> None:
+    """In a new process. Shells need their terminal as the controlling one."""
+    os.setsid()
+    os.dup2(1, 0)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _become(command: list[str], folder: str, environment: dict[str, str]) -> None:
@@ -204,14 +227,36 @@ def _tell_end(descriptor: int, process: _UnderWay) -> None:
 def _main() -> None:
     mains = {name: entry_points(group="console_scripts", name=name)[name].load() for name in SCRIPTS}
     for module in LOADED_LATE:
-        __import__(module)
+        import_module(module)
+    for program in PROGRAMS:
+        build(import_module(program).app)
     # What is there by now is never garbage. A process that looks for garbage in it, at the latest when it
     # ends, copies all of it: that took two thirds of the processor time of a short command.
     gc.collect()
     gc.freeze()
     script = _serve(socket.socket(fileno=int(sys.argv[1])))
     if script is not None:
-        sys.exit(mains[script]())
+        _end(_exit_code(mains[script]))
+
+
+def _exit_code(main: Callable[[], object]) -> int:
+    """An exception other than this one is the interpreter's to print."""
+    try:
+        main()
+        return 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+        return 1
+
+
+def _end(code: int) -> NoReturn:
+    vars(threading)["_shutdown"]()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,11 @@ class Programs:
         )
         if can_start(name, arguments, settings):
             return the_nursery().start(
-                script, folder=self.folder, environment=environment, stdout=stdout, stderr=stderr
+                script,
+                folder=self.folder,
+                environment=environment,
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
             )
         return subprocess.Popen(
             script,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cli.nursery import Process, can_start, take_terminal, the_nursery
 from tests.cli.programs import BIN, DEADLINE_SEC, clean_environment, wait_for
 
 # Colours, movements of the cursor, and modes of the terminal.
@@ -22,9 +24,11 @@ _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+    def __init__(self, process: Process, descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
+        # A character may be in two pieces.
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.said = ""
 
     @property
@@ -69,7 +73,7 @@ class Terminal:
             piece = os.read(self._descriptor, 65_536)
         except OSError:  # the last process has closed its end
             return False
-        self.said += piece.decode(errors="replace")
+        self.said += self._decoder.decode(piece)
         return bool(piece)
 
 
@@ -85,17 +89,7 @@ def terminal(
     for variable in ("COLUMNS", "LINES", "NO_COLOR"):
         environment.pop(variable, None)
     environment["PATH"] = f"{BIN}:{environment['PATH']}"
-    ours_or_installed = BIN / name
-    process = subprocess.Popen(
-        [str(ours_or_installed) if ours_or_installed.exists() else name, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        cwd=folder,
-        start_new_session=True,
-        preexec_fn=_take_terminal,
-    )
+    process = _start([name, *arguments], environment, settings, folder, theirs)
     os.close(theirs)
     try:
         yield Terminal(process, ours)
@@ -113,9 +107,28 @@ def on_a_terminal(*command: object, columns: int = 120, rows: int = 40, **settin
         return shown.text
 
 
-def _take_terminal() -> None:
-    """In the new process: shells need their terminal as the controlling one."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def _start(
+    command: list[str],
+    environment: dict[str, str],
+    settings: dict[str, str],
+    folder: Path | None,
+    theirs: int,
+) -> Process:
+    name, *arguments = command
+    installed = BIN / name
+    command = [str(installed) if installed.exists() else name, *arguments]
+    if can_start(name, arguments, settings):
+        return the_nursery().start(
+            command,
+            folder=folder or Path.cwd(),
+            environment=environment,
+            stdout=theirs,
+            stderr=theirs,
+            is_terminal=True,
+        )
+    return subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, env=environment, cwd=folder, preexec_fn=take_terminal
+    )
 
 
 def _set_size(descriptor: int, columns: int, rows: int) -> None:

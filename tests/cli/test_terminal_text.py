@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-
 import httpx
 import pytest
 
 from pyoco_server.texts import JAPANESE
 from tests.cli.conftest import starter
-from tests.cli.programs import BIN, Programs, Up, clean_environment, wait_for
+from tests.cli.programs import Programs, Up, wait_for
+from tests.cli.terminal import terminal
 
 FLOWS = """
 from pyoco.core.models import Flow, Task
@@ -42,25 +39,9 @@ def run_id(up: Up) -> str:
 
 def on_a_terminal(*command: str) -> str:
     """What a terminal gets of a command."""
-    ours, theirs = pty.openpty()
-    environment = clean_environment(TERM="xterm-256color", COLUMNS="160")
-    with subprocess.Popen(
-        [str(BIN / command[0]), *command[1:]], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        said = b""
-        while piece := _read(ours):
-            said += piece
-        process.wait(30)
-    os.close(ours)
-    return said.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65_536)
-    except OSError:  # the last process has closed its end
-        return b""
+    with terminal(*command, columns=160) as shown:
+        shown.ended()
+        return shown.said
 
 
 def test_a_terminal_gets_the_colours_of_a_log_and_no_other_sequence(

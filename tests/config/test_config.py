@@ -232,7 +232,7 @@ def test_a_wrong_value_is_refused_with_its_variable_and_what_to_write(
     variable = config_module.variable_of(name)
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError) as refused:
-        NatsBackendConfig(**config_module.read_environment())
+        NatsBackendConfig.from_settings(config_module.read_environment())
     assert isinstance(refused.value, Invalid)
     assert refused.value.message.startswith(f"{variable} is ")
     assert f"write {allowed_for(name)}" in refused.value.message

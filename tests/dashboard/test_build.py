@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import re
@@ -19,6 +20,7 @@ from tests.dashboard.browser import ROOT
 
 SOURCES = ROOT / "dashboard"
 LINES_MAX = 400
+SCRIPT_BYTES_MAX = 260_000
 
 
 @pytest.fixture
@@ -49,6 +51,22 @@ def test_nothing_is_built_again_while_nothing_changed(build: ModuleType) -> None
     before = (BUILT / "index.html").stat().st_mtime_ns
     assert build.build() is False
     assert (BUILT / "index.html").stat().st_mtime_ns == before
+
+
+@pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="the dashboard is not built: make dashboard")
+def test_the_scripts_are_small() -> None:
+    """All scripts of the dashboard, as a server compresses them. The API reference is another page."""
+    scripts = [path for path in (BUILT / "static").glob("*.js") if not path.name.startswith("docs-")]
+    sizes = {path.name: len(gzip.compress(path.read_bytes(), compresslevel=9)) for path in scripts}
+    assert 0 < sum(sizes.values()) <= SCRIPT_BYTES_MAX, sizes
+
+
+@pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="the dashboard is not built: make dashboard")
+def test_the_first_page_does_not_load_what_draws_graphs() -> None:
+    loaded = re.findall(r"static/([\w-]+\.js)", (BUILT / "index.html").read_text(encoding="utf-8"))
+    assert loaded
+    for name in loaded:
+        assert "react-flow__node" not in (BUILT / "static" / name).read_text(encoding="utf-8"), name
 
 
 def test_without_node_it_says_what_to_do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from pyoco_server.http_api.gateway import BROKER_SILENT
 from tests.cli.programs import Program, Programs, wait_for
 from tests.conftest import NatsServer, free_port
-from tests.dashboard.browser import visit
+from tests.dashboard.browser import Visit, visit
 
 
 @pytest.fixture
@@ -24,6 +25,23 @@ def broker(tmp_path: Path, browser: Browser) -> Iterator[NatsServer]:
     server.start()
     yield server
     server.stop()
+
+
+def test_a_page_whose_script_is_missing_says_so_and_the_others_can_be_used(shown: Visit) -> None:
+    """As after an upgrade of the gateway while the dashboard is open."""
+    scripts = re.compile(r"/static/others-.*\.js")
+    shown.page.route(scripts, lambda route: route.fulfill(status=404, body="gone"))
+    shown.forgives = lambda said: "Failed to load resource" in said or "could not be loaded" in said
+    shown.open("/runs")
+    expect(shown.page.locator(".live")).to_have_text(shown.word("live.open"))
+    shown.open("/workers")
+    expect(shown.page.get_by_role("alert")).to_contain_text(shown.word("broken.notLoaded"))
+    shown.open("/runs")
+    expect(shown.page.get_by_role("heading", name=shown.word("runs.title"))).to_be_visible()
+    shown.open("/workers")
+    shown.page.unroute(scripts)
+    shown.button("broken.reload").click()
+    expect(shown.page.locator("tr[data-worker]").first).to_be_visible()
 
 
 def start_gateway(programs: Programs, broker: NatsServer, port: int) -> Program:

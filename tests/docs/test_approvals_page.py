@@ -8,8 +8,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import pydantic
+import yaml
+
+from pyoco_server import approval
 from tests.docs.test_examples import blocks, run_id_of, typed, up
 
 PAGE = "docs/how-to/approvals.md"
@@ -17,10 +21,10 @@ DEADLINE_SEC = 30.0
 
 
 def test_the_flow_of_the_page_waits_and_goes_on_or_is_rejected(tmp_path: Path) -> None:
-    [flow] = blocks(PAGE, "python")
+    flow, _ = blocks(PAGE, "python")
     (tmp_path / "release_flows.py").write_text(flow)
     start, submit, listing, approve, get = blocks(PAGE, "sh")[0].splitlines()
-    reject = next(line for line in _lines() if line.startswith("`pyoco-client reject")).split("`")[1]
+    reject = next(line for line in _lines() if line.startswith("`pyoco-client approval reject")).split("`")[1]
     with up(tmp_path, *start.split()[2:]) as port:
 
         def answer(line: str, run_id: str) -> subprocess.CompletedProcess[str]:
@@ -42,6 +46,16 @@ def test_the_flow_of_the_page_waits_and_goes_on_or_is_rejected(tmp_path: Path) -
     assert (approved["status"], approved["task_records"]["release"]["output"]) == ("COMPLETED", {"by": "ann"})
     assert approved["task_records"]["check"]["output"] == "shop-2.0.tar.gz is up"
     assert (rejected["status"], rejected["error"]) == ("FAILED", "not on a Friday")
+
+
+def test_the_types_of_an_answer_on_the_page_are_the_same_form() -> None:
+    """The model of the Python block, and the schema of the YAML block."""
+    names: dict[str, Any] = {"pydantic": pydantic, "Literal": Literal, "approval": approval}
+    exec(compile(blocks(PAGE, "python")[1], PAGE, "exec", dont_inherit=True), names)
+    [document] = blocks(PAGE, "yaml")
+    by_hand = yaml.safe_load(document)["tasks"]["rollout"]["inputs"]["answer_schema"]
+    made = names["ask"].task.func.prompt["answer_schema"]
+    assert (by_hand["required"], set(by_hand["properties"])) == (made["required"], set(made["properties"]))
 
 
 def _lines() -> list[str]:

@@ -66,7 +66,7 @@ def run_id_of(answer: str) -> str:
 
 
 def test_the_readme_commands_do_what_it_says(tmp_path: Path) -> None:
-    lines = next(block for block in blocks("README.md", "sh") if "--flow-name ticker" in block).splitlines()
+    lines = next(block for block in blocks("README.md", "sh") if "submit ticker" in block).splitlines()
     with up(tmp_path) as port:
         hello = typed(lines[0], port, tmp_path)
         assert (hello.returncode, json.loads(hello.stdout)["status"]) == (0, "COMPLETED")
@@ -105,9 +105,7 @@ def test_the_same_request_twice_is_one_run(tmp_path: Path) -> None:
 def test_the_readme_flow_runs(tmp_path: Path) -> None:
     flow = next(block for block in blocks("README.md", "python") if block.startswith("# my_flows.py"))
     (tmp_path / "my_flows.py").write_text(flow)
-    submit = next(
-        block for block in blocks("README.md", "sh") if "--flow-name measure" in block
-    ).splitlines()[1]
+    submit = next(block for block in blocks("README.md", "sh") if "submit measure" in block).splitlines()[1]
     with up(tmp_path, "--flow-resolver", "my_flows.py:resolve") as port:
         ended = typed(submit, port, tmp_path)
     assert ended.returncode == 0, ended.stderr

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.programs import clean_environment
 from tests.docs.test_examples import BIN, ROOT, blocks, typed, up
 
 PAGE = "docs/tutorial/quickstart.md"
@@ -90,9 +91,16 @@ def _plain(text: str) -> str:
     return re.sub(r"on worker \S+", "on worker <worker>", text).strip()
 
 
-def test_a_worker_finds_the_broker_of_its_folder(tmp_path: Path) -> None:
+def test_a_worker_serves_a_tag_of_its_own(tmp_path: Path) -> None:
+    """It finds the broker of its folder."""
     (tmp_path / "my_flows.py").write_text(blocks(PAGE, "python")[0])
-    worker = blocks(PAGE, "sh")[-1].split()
-    assert worker[0] == "pyoco-worker"
-    help_text = typed("pyoco-worker --help", 0, tmp_path).stdout
-    assert [option for option in worker[1:] if option.startswith("--") and option not in help_text] == []
+    program, *options = blocks(PAGE, "sh")[-1].split()
+    with up(tmp_path, "--no-worker") as port:
+        environment = clean_environment(PYOCO_DATA_DIR="data")
+        worker = subprocess.Popen([BIN / program, *options], cwd=tmp_path, env=environment)
+        try:
+            submit = "pyoco-client submit measure --tag gpu --param url=https://example.org --wait"
+            assert json.loads(typed(submit, port, tmp_path).stdout)["status"] == "COMPLETED"
+        finally:
+            worker.terminate()
+            assert worker.wait(60) == 0

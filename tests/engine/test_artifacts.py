@@ -44,12 +44,12 @@ def test_a_temporary_folder_that_stays_empty_is_removed(temp_dir: Path) -> None:
 
 
 def test_artifacts_stay_in_the_temporary_folder(temp_dir: Path) -> None:
-    path = Path(Engine().run(flow_of(make_task("a", save))).results["a"])
+    path = Path(str(Engine().run(flow_of(make_task("a", save))).results["a"]))
     assert path.read_text() == "text"
     assert temp_dir in path.parents
 
 
 def test_artifacts_go_where_the_caller_says(tmp_path: Path) -> None:
     outcome = Engine().run(flow_of(make_task("a", save)), artifact_dir=tmp_path / "mine")
-    assert Path(outcome.results["a"]) == tmp_path / "mine" / "deep" / "report.txt"
+    assert Path(str(outcome.results["a"])) == tmp_path / "mine" / "deep" / "report.txt"
     assert outcome.context.artifacts["deep/report.txt"]["type"] == "str"

@@ -58,10 +58,13 @@ def test_a_type_of_the_answer_is_part_of_the_prompt_as_its_schema() -> None:
     schema = wait_of(approval("release", prompt={"question": "Deploy?"}, answer=Verdict)).prompt[
         "answer_schema"
     ]
+    assert isinstance(schema, dict)
     assert schema["required"] == ["stage"]
     assert sorted(schema["properties"]["stage"]["enum"]) == ["live", "test"]
     assert schema["properties"]["percent"]["default"] == 10
-    assert wait_of(approval("b", answer=list[int])).prompt["answer_schema"]["items"] == {"type": "integer"}
+    numbers = wait_of(approval("b", answer=list[int])).prompt["answer_schema"]
+    assert isinstance(numbers, dict)
+    assert numbers["items"] == {"type": "integer"}
     own = {"type": "boolean"}
     assert wait_of(approval("c", answer=own)).prompt == {"answer_schema": own}
 

@@ -12,24 +12,19 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.housekeeping import due_schedules
-from pyoco_server.housekeeping.due_schedules import NO_WORKFLOW, DueSchedules
+from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.lifecycle.commands import CancelRun, DiscardRun
 from pyoco_server.operations import schedules
 from pyoco_server.operations.identity.callers import ANONYMOUS
+from pyoco_server.operations.occurrences import NO_WORKFLOW
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import (
-    Schedule,
-    ScheduleKind,
-    ScheduleStatus,
-    Timing,
-    next_instant,
-    planned_run_id,
-)
+from pyoco_server.schedules.record import Schedule, ScheduleStatus, planned_run_id
+from pyoco_server.schedules.timing import ScheduleKind, Timing, next_instant
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.housekeeping.test_owed_jobs import Clock
@@ -48,8 +43,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def due(store: Store) -> DueSchedules:
-    return DueSchedules(store)
+def due(store: Store, read_model: ReadModel) -> DueSchedules:
+    return DueSchedules(store, read_model)
 
 
 async def made(store: Store, **members: Any) -> Schedule:
@@ -126,7 +121,7 @@ async def test_of_what_was_missed_the_latest_is_made_up(
 
 async def test_two_keepers_at_once_make_one_run(store: Store, read_model: ReadModel, clock: Clock) -> None:
     several = [await made(store) for _ in range(5)]
-    keepers = [DueSchedules(store) for _ in range(4)]
+    keepers = [DueSchedules(store, read_model) for _ in range(4)]
     clock.ahead_sec = 10.5 * HOUR_SEC
     await asyncio.gather(*(keeper.look() for keeper in keepers))
     for schedule in several:
@@ -150,10 +145,10 @@ async def test_a_crash_between_the_run_and_its_record_makes_no_second_run(
 
     with monkeypatch.context() as before_it_is_written_down:
         before_it_is_written_down.setattr(store.schedules, "replace", dies)
-        assert await DueSchedules(store).look() == 0
+        assert await DueSchedules(store, read_model).look() == 0
     [run_id] = await runs_of(store, read_model, schedule)
     assert (await as_stored(store, schedule)).dispatch_count == 0
-    assert await DueSchedules(store).look() == 1
+    assert await DueSchedules(store, read_model).look() == 1
     assert await runs_of(store, read_model, schedule) == {run_id}
     assert (await as_stored(store, schedule)).last_run_id == run_id
     assert await jobs_queued(store) == 1
@@ -186,19 +181,21 @@ async def test_a_schedule_deleted_by_others_begins_nothing(
     assert await store.schedules.begins_with(schedule.schedule_id) is None
 
 
-async def test_a_delete_and_a_run_at_once_do_not_bring_it_back(store: Store, clock: Clock) -> None:
+async def test_a_delete_and_a_run_at_once_do_not_bring_it_back(
+    store: Store, read_model: ReadModel, clock: Clock
+) -> None:
     schedule = await made(store)
     clock.ahead_sec = HOUR_SEC + 1
     await asyncio.gather(
-        DueSchedules(store).look(), schedules.delete(store, schedule.schedule_id, tenant_id=None)
+        DueSchedules(store, read_model).look(), schedules.delete(store, schedule.schedule_id, tenant_id=None)
     )
     assert await store.schedules.all() == []
     clock.ahead_sec = 5 * HOUR_SEC
-    assert await DueSchedules(store).look() == 0
+    assert await DueSchedules(store, read_model).look() == 0
 
 
 async def test_no_run_begins_after_a_delete_was_answered(
-    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: Store, read_model: ReadModel, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The delete comes when the record has been read and the run has not been begun."""
     schedule = await made(store)
@@ -215,7 +212,7 @@ async def test_no_run_begins_after_a_delete_was_answered(
         return begins_with
 
     monkeypatch.setattr(store.schedules, "begins_with", deleted_meanwhile)
-    await DueSchedules(store).look()
+    await DueSchedules(store, read_model).look()
     assert await store.schedules.all() == []
     assert answered_at == await store.jetstream.last_seq(store.config.events_stream)
 
@@ -232,10 +229,10 @@ async def test_a_keeper_that_dies_before_it_begins_leaves_a_run_that_is_begun_on
 
     with monkeypatch.context() as before_the_run:
         before_the_run.setattr(schedules, "submit", dies)
-        assert await DueSchedules(store).look() == 0
+        assert await DueSchedules(store, read_model).look() == 0
     assert (await as_stored(store, schedule)).beginning_at == schedule.next_at
     clock.ahead_sec = 9 * HOUR_SEC + 1
-    keeper = DueSchedules(store)
+    keeper = DueSchedules(store, read_model)
     assert (await keeper.look(), await keeper.look(), await keeper.look()) == (1, 1, 0)
     assert len(await runs_of(store, read_model, schedule)) == 2
     moved = await as_stored(store, schedule)

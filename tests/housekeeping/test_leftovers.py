@@ -20,7 +20,7 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.erase import erase_run
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
-from pyoco_server.schedules import ScheduleKind, Timing
+from pyoco_server.schedules.timing import ScheduleKind, Timing
 from pyoco_server.store.runs.codec import ERASED_MARK_TTL
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.refusals import Refusal

@@ -84,6 +84,24 @@ def test_the_commands_list_approve_and_reject(client: PyocoHttpClient, stack: St
     assert client.wait_run(no, 30)["error"] == "not today"
 
 
+def test_a_payload_that_does_not_match_the_schema_is_refused_with_its_field(
+    client: PyocoHttpClient, stack: Stack
+) -> None:
+    schema = {"type": "object", "properties": {"percent": {"type": "integer", "maximum": 100}}}
+    client.put_graph("typed", [{"id": "ok", "type": "wait", "prompt": {"answer_schema": schema}}])
+    execution = client.create_execution("typed")
+    execution.start()
+    run_id = execution.id
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        client.resume_task(run_id, "ok", payload={"percent": 500})
+    assert refused.value.response.status_code == 422
+    wrong = typed(stack, "approve", "--run-id", run_id, "--task", "ok", "--payload", '{"percent": 500}')
+    assert wrong.exit_code != 0
+    assert "payload.percent must be at most 100" in str(wrong.exception)
+    right = typed(stack, "approve", "--run-id", run_id, "--task", "ok", "--payload", '{"percent": 5}')
+    assert right.exit_code == 0, right.output
+
+
 def test_a_payload_that_is_no_json_is_refused_before_anything_is_sent() -> None:
     refused = CliRunner().invoke(
         app, ["--server", "http://127.0.0.1:1", "approve", "--run-id", "r", "--task", "t", "--payload", "yes"]

@@ -10,13 +10,14 @@ import httpx
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient, runs
+from pyoco_server.http_client.answers import RunChangeAnswer
 from pyoco_server.http_client.calls import events_in
 from tests.http_client.conftest import Stack
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 
 
-def statuses(events: list[dict[str, Any]]) -> list[str]:
+def statuses(events: list[RunChangeAnswer]) -> list[str]:
     return [event["data"]["snapshot"]["status"] for event in events if event["event"] == "snapshot"]
 
 

@@ -44,10 +44,13 @@ def test_an_interval_runs_again_and_again_until_it_is_deleted(client: PyocoHttpC
     wait_for(lambda: done() >= 2)
     [shown] = [one for one in client.list_schedules() if one["schedule_id"] == schedule_id]
     assert shown["dispatch_count"] >= 2
-    assert shown["last_at"] < shown["next_at"] == shown["next_run_at"]
+    last_at, next_at = shown["last_at"], shown["next_at"]
+    assert last_at is not None
+    assert next_at is not None
+    assert last_at < next_at == shown["next_run_at"]
     [latest] = client.list_schedule_runs(schedule_id, include_records=True, limit=1)
     assert (latest["schedule_id"], latest["flow_name"]) == (schedule_id, "beat")
-    assert client.result(shown["last_run_id"], 20) == 7
+    assert client.result(str(shown["last_run_id"]), 20) == 7
     assert client.delete_schedule(schedule_id) == {"schedule_id": schedule_id, "deleted": True}
     assert schedule_id not in {one["schedule_id"] for one in client.list_schedules()}
 

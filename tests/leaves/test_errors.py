@@ -43,7 +43,7 @@ def test_a_given_message_id_wins() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        errors.Invalid("a", err_id="ERR-PYOCO-0019", details=[1]),
+        errors.Invalid("a", err_id="ERR-PYOCO-0019", details=[{"loc": ["a"]}]),
         errors.Limited("b", retry_after_sec=3.5),
         errors.Unavailable("c", retry_after_sec=2),
     ],

@@ -20,7 +20,7 @@ from tests.lifecycle.support.alphabet import (
     succeed,
     wait,
 )
-from tests.lifecycle.support.graphs import led, take, task, won
+from tests.lifecycle.support.graphs import answer, led, take, task, wait_for, won
 from tests.lifecycle.support.standings import (
     ASKED,
     CANCEL,
@@ -336,6 +336,7 @@ OF_CLIENTS = (
     (led(task("a")).run, take("a", attempt=2)),
     (led(task("a")).run, take("z")),
     (led(task("a")).run, claim()),
+    (led(wait_for("w", prompt={"answer_schema": {"type": "integer"}})).run, answer("w", "w", payload="a")),
 )
 
 

@@ -68,7 +68,9 @@ class Processes:
         if can_start(script, arguments, settings):
             # As with `python -m`, modules are imported from this folder too.
             named = [str(Path.cwd() / script), *arguments]
-            return the_nursery().start(named, folder=Path.cwd(), environment=env, stdout=log, stderr=log)
+            return the_nursery().start(
+                named, folder=Path.cwd(), environment=env, stdout=log.fileno(), stderr=log.fileno()
+            )
         return subprocess.Popen(
             [sys.executable, "-m", MODULES[script], *arguments], env=env, stdout=log, stderr=log
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.schedules import planned_run_id
+from pyoco_server.schedules.record import planned_run_id
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, until
 from tests.promises.stack import processes

@@ -156,7 +156,12 @@ def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: RunTab
     assert states(table, Filter(schedule="s", tenant="x"), 9) == [b"a"]
     query, values = page_query(Filter(schedule="s", tenant="x", status="PENDING"), 0, SEQ_MAX)
     ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
+    by_status = "runs_by_schedule_status_seq (schedule=? AND status=? AND seq>? AND seq<?)"
+    assert plan == f"SEARCH runs USING INDEX {by_status}"
+    query, values = page_query(Filter(schedule="s", tenant="x"), 0, SEQ_MAX)
+    ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
     assert plan == "SEARCH runs USING INDEX runs_by_schedule_seq (schedule=? AND seq>? AND seq<?)"
+    assert table.counts_of_schedule("s") == {"PENDING": 2}
 
 
 def test_a_run_has_one_row_and_a_gone_one_none(table: RunTable) -> None:

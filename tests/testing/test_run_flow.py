@@ -130,6 +130,13 @@ def test_answers_by_task() -> None:
     assert run.elapsed_sec == 1.0
 
 
+def test_an_answer_that_does_not_have_the_required_type_fails_the_test() -> None:
+    with pytest.raises(ValueError, match=r"payload\[0\] must be an integer, not a string"):
+        run_flow(release(answer=list[int]), approvals={"release": Approve(["a"])})
+    assert run_flow(release(answer=list[int]), approvals={"release": Approve([1])}).result == [1]
+    assert run_flow(release(answer=int), approvals={"release": Reject("no")}).status == "FAILED"
+
+
 def test_answers_of_a_function_that_sees_the_question() -> None:
     asked: list[AskedApproval] = []
 

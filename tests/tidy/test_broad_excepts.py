@@ -17,7 +17,7 @@ BROAD_CATCHES_MAX = 10
 # What a task, a flow or a wheel of a user does: it may raise anything.
 USER_CODE = {
     "engine/tasks/attempt.py": 1,
-    "engine/tasks/failure.py": 2,
+    "engine/tasks/failure.py": 1,
     "log_lines.py": 1,
     "worker/slots/capture.py": 1,
     "worker/slots/slot_run.py": 1,

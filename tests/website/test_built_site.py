@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,22 @@ def test_the_reader_changes_the_language_of_a_page(browser: Browser, address: st
         page.locator("a[hreflang=ja]").first.dispatch_event("click")
         page.wait_for_url(f"{address}/ja/concepts/glossary/")
         expect(page.locator("html")).to_have_attribute("lang", "ja")
+
+
+def test_a_page_in_japanese_answers_to_english_anchors_and_has_no_spaces_at_ends_of_lines(
+    built: Path,
+) -> None:
+    page = (built / "ja" / "concepts" / "engine" / "index.html").read_text()
+    assert re.search(r'<h2 id="再試行">再試行 <a id="retries"></a>', page)
+    assert re.search(r"[。、]\s+[\u3040-\u30ff\u4e00-\u9fff]", page) is None
+
+
+@pytest.mark.parametrize(("home", "name"), [("", "Project"), ("ja/", "プロジェクト")])
+def test_each_tab_leads_to_the_first_page_of_its_section(
+    browser: Browser, address: str, home: str, name: str
+) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{address}/{home}")
+        page.locator(".md-tabs__link", has_text=name).click()
+        page.wait_for_url(f"{address}/{home}concepts/comparison/")

@@ -59,3 +59,42 @@ async def test_whoever_waits_first_is_served_first() -> None:
     run.release()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert order == [0, 2, 3]
+
+
+async def test_a_place_is_given_to_the_first_that_waits_and_no_other_is_woken() -> None:
+    places = Places(2)
+    runs = [await places.take(), await places.take()]
+    waiting = [asyncio.create_task(places.take()) for _ in range(3)]
+    await asyncio.sleep(0)
+    runs[0].share()  # two of three shares are free: not a whole place
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    runs[0].release()
+    late = asyncio.create_task(places.take())  # does not overtake
+    await asyncio.sleep(0)
+    assert [task.done() for task in waiting] == [True, False, False]
+    assert not late.done()
+    for task in (*waiting[1:], late):
+        task.cancel()
+
+
+async def test_a_place_of_a_cancelled_caller_goes_to_the_next() -> None:
+    places = Places(1)
+    run = await places.take()
+    first, second = asyncio.create_task(places.take()), asyncio.create_task(places.take())
+    await asyncio.sleep(0)
+    run.release()  # the first one has its place now, and has not gone on
+    first.cancel()
+    place = await second
+    assert first.cancelled()
+    place.release()
+    assert await taken(places) is not None
+
+
+async def test_a_place_can_be_taken_although_none_is_free() -> None:
+    places = Places(1)
+    first, second = await places.take(), places.take_now()
+    first.release()
+    assert await taken(places) is None
+    second.release()
+    assert await taken(places) is not None

@@ -84,6 +84,16 @@ export type Worker = {
   versions?: Record<string, string | null>
   wheel_sync?: WheelSync
   flows?: Record<string, string>
+  /** Null where the system of the worker does not tell. */
+  usage?: Usage | null
+}
+
+/** `cpu`: cores in use on average since the measurement before, which is some seconds ago. */
+export type Usage = {
+  cpu: number | null
+  cpu_cores: number | null
+  memory_bytes: number
+  slots: { pid: number; cpu: number | null; memory_bytes: number }[]
 }
 
 /** A parameter that a flow may be given. */

@@ -1,5 +1,5 @@
 // Something to copy: a command in an empty page, an id in a heading.
-import { type JSX, useState } from 'react'
+import { Fragment, type JSX, useState } from 'react'
 import { t } from '../text/text'
 
 /** `words`: on the button, in the place of "Copy". */
@@ -29,7 +29,16 @@ export function clientCommand(words: string): string {
 export function Command({ text }: { text: string }): JSX.Element {
   return (
     <div className="command">
-      <pre tabIndex={0}>{text}</pre>
+      <pre tabIndex={0}>
+        {/* Lines break between words only: `--limit` stays in one piece. */}
+        {text.split(' ').map((word, number) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: words of one command, which keep their order
+          <Fragment key={number}>
+            {number > 0 && ' '}
+            <span className="word">{word}</span>
+          </Fragment>
+        ))}
+      </pre>
       <CopyButton text={text} />
     </div>
   )

@@ -72,6 +72,10 @@ export const en = {
 
   'wrong.title': 'Request failed',
   'wrong.away': 'The gateway does not answer.',
+  'broken.title': 'This page cannot be shown',
+  'broken.notLoaded': 'A part of the dashboard could not be loaded. The gateway was away, or was replaced by another version.',
+  'broken.defect': 'The dashboard has a defect: {why}',
+  'broken.reload': 'Reload',
   'wrong.none': 'This page does not exist.',
   'loading': 'Loading…',
 

@@ -54,7 +54,7 @@ export const ja: Record<keyof typeof en, string> = {
   'who.make': 'キーの作成コマンド',
 
   'theme.label': '外観',
-  'theme.auto': '端末に合わせる',
+  'theme.auto': '自動',
   'theme.light': 'ライト',
   'theme.dark': 'ダーク',
   'language.label': '言語',
@@ -72,6 +72,10 @@ export const ja: Record<keyof typeof en, string> = {
 
   'wrong.title': 'リクエストに失敗しました',
   'wrong.away': 'ゲートウェイから応答がありません。',
+  'broken.title': 'このページを表示できません',
+  'broken.notLoaded': 'ダッシュボードの一部を読み込めませんでした。ゲートウェイが応答しなかったか、別のバージョンに置き換えられました。',
+  'broken.defect': 'ダッシュボードに不具合があります: {why}',
+  'broken.reload': '再読み込み',
   'wrong.none': 'このページは存在しません。',
   'loading': '読み込み中…',
 
@@ -140,7 +144,7 @@ export const ja: Record<keyof typeof en, string> = {
   'workers.IDLE': '待機中',
   'workers.STOPPED_GRACEFUL': '停止',
   'workers.DISCONNECTED': '応答なし',
-  'workers.DISCONNECTED.text': '{sec} の間ハートビートがなく、終了通知もありません。',
+  'workers.DISCONNECTED.text': '{sec}の間ハートビートがなく、終了通知もありません。',
   'workers.STOPPED_GRACEFUL.text': '{at}に終了: {why}',
   'workers.tags': 'タグ',
   'workers.slots': 'スロット',
@@ -227,7 +231,7 @@ export const ja: Record<keyof typeof en, string> = {
   'schedules.runs': '実行回数',
   'schedules.status': '状態',
   'schedules.once': '1回',
-  'schedules.every': '{sec} ごと',
+  'schedules.every': '{sec}ごと',
   'schedules.delete': '削除',
   'schedules.deleteTitle': 'このスケジュールを削除しますか',
   'schedules.deleteText': '過去の実行は残ります。今後は実行されません。',

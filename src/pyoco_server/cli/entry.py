@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 import typer
@@ -25,6 +26,9 @@ WRONG_ARGUMENTS = "ERR-PYOCO-0018"
 _CLICK_ERROR: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
+
+# The commands of a program. A process that is forked later has them at once.
+build = cache(typer.main.get_command)
 
 
 class CliRefusal(Exception):
@@ -59,9 +63,8 @@ def run(app: typer.Typer, name: str) -> NoReturn:
 
 
 def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
     try:
-        code = command.main(list(arguments), prog_name=name, standalone_mode=False)
+        code = build(app).main(list(arguments), prog_name=name, standalone_mode=False)
     except CliRefusal as refusal:
         return print_refusal(refusal)
     except ConfigError as wrong:

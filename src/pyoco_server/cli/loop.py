@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
+def run_in_loop(main: Coroutine[object, object, T]) -> T:
     if sys.platform == "win32":
         return asyncio.run(main)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyoco_server.broker import kept_credentials, recorded_broker_url
 from pyoco_server.cli.entry import WrongArguments
@@ -13,13 +12,13 @@ from pyoco_server.errors import ConfigError, Invalid
 from pyoco_server.logging_config import ADMIN_SERVICE, configure_logging, report_wrong_settings
 from pyoco_server.names import check_routing_tag
 
-Settings = dict[str, Any]
+Settings = dict[str, object]
 
 # Flags with another name than their setting.
 FLAGS = {"http_host": "host", "http_port": "port", "worker_concurrency": "concurrency"}
 
 
-def read_settings(service: str = ADMIN_SERVICE, /, **flags: Any) -> Settings:
+def read_settings(service: str = ADMIN_SERVICE, /, **flags: object) -> Settings:
     """By field; a flag that is None was not given.
 
     Flags are checked here, as arguments. A wrong log setting of the environment is reported and left out; all
@@ -29,12 +28,12 @@ def read_settings(service: str = ADMIN_SERVICE, /, **flags: Any) -> Settings:
     for name, value in given.items():
         _check_flag(name, value)
     environment = {name: value for name, value in read_environment().items() if name not in given}
-    return report_wrong_settings(service, environment) | given
+    return {**report_wrong_settings(service, environment), **given}
 
 
-def _check_flag(name: str, value: Any) -> None:
+def _check_flag(name: str, value: object) -> None:
     try:
-        NatsBackendConfig(**{name: value})
+        NatsBackendConfig.from_settings({name: value})
     except ConfigError as wrong:
         variable, flag = variable_of(name), f"--{FLAGS.get(name, name).replace('_', '-')}"
         raise WrongArguments(
@@ -43,12 +42,12 @@ def _check_flag(name: str, value: Any) -> None:
 
 
 def config_of(settings: Settings) -> NatsBackendConfig:
-    return NatsBackendConfig(**settings)
+    return NatsBackendConfig.from_settings(settings)
 
 
 def config_near_broker(settings: Settings) -> NatsBackendConfig:
     """For commands that use a broker: the given one, else the embedded one of the data folder."""
-    folder = Path(settings.get("data_dir", default_of("data_dir")))
+    folder = Path(str(settings.get("data_dir", default_of("data_dir"))))
     recorded = recorded_broker_url(folder)
     if recorded is not None:
         settings = {"nats_url": recorded} | settings

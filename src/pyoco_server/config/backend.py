@@ -12,7 +12,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from pyoco_server.config.describe import (
@@ -44,11 +44,17 @@ class NatsBackendConfig(Names):
         """
         settings = read_environment()
         wrong = wrong_log_settings(settings)
-        return cls(**{name: value for name, value in settings.items() if name not in wrong})
+        return cls.from_settings({name: value for name, value in settings.items() if name not in wrong})
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Self:
+        """By field; values are text or have their types. Raises ConfigError for a wrong one."""
+        unchecked: dict[str, Any] = dict(settings)  # the constructor checks them
+        return cls(**unchecked)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _refuse_in_words(cls, value: Any, handler: Any) -> Any:
+    def _refuse_in_words(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(value)
         except ValidationError as refused:
@@ -66,10 +72,10 @@ class NatsBackendConfig(Names):
         return f"NatsBackendConfig({', '.join(changed)})"
 
 
-def read_environment() -> dict[str, Any]:
+def read_environment() -> dict[str, str]:
     """The values of `PYOCO_*` and the .env file, by field and unchecked; without fields that are not set."""
     real = _settings_in(os.environ)
-    switches = NatsBackendConfig(**{name: real[name] for name in _OF_THE_FILE if name in real})
+    switches = NatsBackendConfig.from_settings({name: real[name] for name in _OF_THE_FILE if name in real})
     if not switches.load_dotenv:
         return real
     file = Path(switches.env_file)
@@ -85,13 +91,13 @@ def read_environment() -> dict[str, Any]:
     return {name: value for name, value in found.items() if name in real or name not in _OF_THE_FILE}
 
 
-def wrong_log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+def wrong_log_settings(settings: Mapping[str, object]) -> dict[str, str]:
     """The invalid log settings among these, each with what to write instead."""
     wrong = {}
     for name in LOG_SETTINGS:
         if name in settings:
             try:
-                NatsBackendConfig(**{name: settings[name]})
+                NatsBackendConfig.from_settings({name: settings[name]})
             except ConfigError as refused:
                 wrong[name] = refused.message
     return wrong
@@ -104,7 +110,7 @@ def origins() -> dict[str, str]:
     return dict.fromkeys(field_names(), "default") | found | dict.fromkeys(real, "environment")
 
 
-def _settings_in(variables: Mapping[str, str | None]) -> dict[str, Any]:
+def _settings_in(variables: Mapping[str, str | None]) -> dict[str, str]:
     """Settings by field, as text. Names in any case; an empty variable is an unset one."""
     given = {name.upper(): value for name, value in variables.items() if value}
     found = ((name, given.get(variable_of(name))) for name in field_names())
@@ -133,7 +139,7 @@ def environment_for_children(*, also: Iterable[str] = ()) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not is_setting(name) or name.upper() in kept}
 
 
-def environment_with(settings: Mapping[str, Any]) -> dict[str, str]:
+def environment_with(settings: Mapping[str, object]) -> dict[str, str]:
     """The environment of this process with these settings, by field."""
     return dict(os.environ) | {variable_of(name): as_written(value) for name, value in settings.items()}
 
@@ -148,7 +154,7 @@ def _refusal(refused: ValidationError) -> ConfigError:
     return ConfigError(" ".join(problem["sentence"] for problem in details), details=details)
 
 
-def _problem(name: str, value: Any, problem: str) -> dict[str, str]:
+def _problem(name: str, value: object, problem: str) -> dict[str, str]:
     if name not in field_names():
         return {"field": name, "sentence": f"There is no setting {name!r}; correct its name or remove it."}
     sentence = f"{variable_of(name)} is {shown(name, value)}; write {allowed_for(name)}"

@@ -6,6 +6,8 @@ import dataclasses
 import re
 from typing import Any, get_args
 
+from pydantic.fields import FieldInfo
+
 from pyoco_server.config.kinds import Allowed
 from pyoco_server.config.table import Table
 
@@ -36,7 +38,7 @@ def allowed_for(name: str) -> str:
     return words[0] if words else " or ".join(f"`{value}`" for value in get_args(field.annotation))
 
 
-def as_written(value: Any) -> str:
+def as_written(value: object) -> str:
     """A value as it is written in the environment."""
     if isinstance(value, bool):
         return str(int(value))
@@ -47,11 +49,12 @@ def without_credentials(url: str) -> str:
     return re.sub(r"[^\s,/@]+@", "", url)
 
 
-def _field(name: str) -> Any:
-    return vars(Table)["__pydantic_fields__"][name]
+def _field(name: str) -> FieldInfo:
+    fields: dict[str, FieldInfo] = vars(Table)["__pydantic_fields__"]
+    return fields[name]
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: object) -> str:
     """A value for people: without secrets, and without passwords in addresses."""
     if name in SECRETS:
         return "'***'"

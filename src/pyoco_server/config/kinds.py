@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -21,25 +21,27 @@ class Allowed:
     words: str
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-def _capital(value: Any) -> Any:
+def _capital(value: object) -> object:
     return value.strip().upper() if isinstance(value, str) else value
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     """The environment has only text, which a literal type of numbers does not accept."""
     return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
 
 
-def _methods(value: Any) -> Any:
+def _methods(value: object) -> object:
     """`jwt, api_key` is the same as `api_key,jwt`."""
-    return ",".join(sorted({_plain(part) for part in value.split(",")})) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return ",".join(sorted({part.strip().lower() for part in value.split(",")}))
 
 
-def _text(pattern: str) -> Any:
+def _text(pattern: str) -> object:
     return Field(pattern=f"^(?:{pattern})$")
 
 

@@ -73,6 +73,14 @@ class Names(Table):
         return f"{self._environment}_batches"
 
     @property
+    def occurrences_stream(self) -> str:
+        return f"{self._environment.upper()}_OCCURRENCES"
+
+    @property
+    def occurrences_subject_prefix(self) -> str:
+        return f"{self._environment}.occurrences"
+
+    @property
     def graphs_kv_bucket(self) -> str:
         return f"{self._environment}_graphs"
 

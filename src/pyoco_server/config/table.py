@@ -49,7 +49,7 @@ from pyoco_server.config.kinds import (
 )
 
 
-def opt(default: Any, meaning: str) -> Any:
+def opt(default: object, meaning: str) -> Any:
     """One option of the table below."""
     return Field(default=default, description=meaning)
 

@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
@@ -67,10 +66,10 @@ class Engine:
     def run(
         self,
         flow: Flow,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         run_context: RunContext | None = None,
         *,
-        recorded: Mapping[str, Any] | None = None,
+        recorded: Mapping[str, object] | None = None,
         failures: Mapping[str, str] | None = None,
         artifact_dir: Path | None = None,
         timeout_sec: float | None = None,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any
 
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.tasks.task_group import TaskGroup
@@ -43,7 +42,7 @@ class Checkpoints:
     They are final for a wait and for a task that fails alone.
     """
 
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, object] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
 

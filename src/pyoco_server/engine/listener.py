@@ -8,7 +8,6 @@ second position of a program at which the task is reached. A task in a loop is a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyoco_server.flows.waits import OnTimeout
 
@@ -21,7 +20,7 @@ class StopRun(Exception):
 class WaitAnswer:
     """The end of a wait: the task's result, or an error if it was rejected or its deadline has passed."""
 
-    output: Any = None
+    output: object = None
     error: str | None = None
 
 
@@ -30,7 +29,7 @@ class WaitPrompt:
     """What a task waits for: the key that its answer must name, and what happens without one."""
 
     key: str
-    prompt: Mapping[str, Any]
+    prompt: Mapping[str, object]
     timeout_sec: float | None
     on_timeout: OnTimeout
 
@@ -50,7 +49,7 @@ class Listener:
         `last`: the tasks that no other task needs, in a flow without control flow.
         """
 
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any], started_at: float) -> None:
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, object], started_at: float) -> None:
         """Before the user's code of this attempt is called. Attempts count from 1.
 
         If many tasks are ready, those behind the first ones of a group are reported up to a millisecond
@@ -61,7 +60,7 @@ class Listener:
         self,
         name: str,
         attempt: int,
-        output: Any,
+        output: object,
         started_at: float,
         ended_at: float,
         acknowledged: Callable[[], None],

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from pyoco.core.context import Context
 
@@ -24,7 +23,7 @@ class RunOutcome:
     """What `Engine.run` returns. `results` has the results of all tasks that succeeded, with any status."""
 
     status: OutcomeStatus
-    results: dict[str, Any]
+    results: dict[str, object]
     context: Context
     error: str | None = None
     failed_task: str | None = None

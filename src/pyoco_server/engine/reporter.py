@@ -1,7 +1,6 @@
 """Records what happens to a run's tasks, then calls the listener. Owns pyoco's task states and records."""
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from typing import Any
 
 from pyoco.core.models import RunContext, TaskState
 
@@ -35,7 +34,7 @@ class Reporter:
         self._unfinished = {name: None for name in names if name not in recorded}
         self._listener.planned(names, last)
 
-    def report_recorded(self, name: str, output: Any) -> None:
+    def report_recorded(self, name: str, output: object) -> None:
         """A result of an earlier claim of this run: recorded here, not reported again."""
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
@@ -52,12 +51,12 @@ class Reporter:
     def copy_inputs(self, name: str, of: str) -> None:
         self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
 
-    def report_started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
+    def report_started(self, attempt: TaskAttempt, inputs: Mapping[str, object]) -> None:
         self._begin(attempt, inputs)
         self._listener.task_started(attempt.name, attempt.number, inputs, attempt.started_at)
 
     def report_succeeded(
-        self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]
+        self, attempt: TaskAttempt, output: object, ended_at: float, ack: Callable[[], None]
     ) -> None:
         name = attempt.name
         self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
@@ -96,7 +95,7 @@ class Reporter:
         for name in [name for name in self._unfinished if name not in running]:
             self.report_cancelled(name)
 
-    def _begin(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
+    def _begin(self, attempt: TaskAttempt, inputs: Mapping[str, object]) -> None:
         name = attempt.name
         self._unfinished[name] = None
         self._run.tasks[name] = TaskState.RUNNING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pyoco_server.expressions.grammar import is_setting, parse, reference_of
 from pyoco_server.expressions.operators import binary, unary
@@ -13,7 +12,7 @@ from pyoco_server.expressions.paths import NotThere, walk
 Environment = Callable[[str], str | None]
 
 
-def evaluate(source: str, data: Mapping[str, Any], environment: Environment) -> Any:
+def evaluate(source: str, data: Mapping[str, object], environment: Environment) -> object:
     """A single reference returns the value itself, of any type. Raises what the operators raise.
 
     `environment`: a variable by its name, or None.
@@ -22,11 +21,11 @@ def evaluate(source: str, data: Mapping[str, Any], environment: Environment) -> 
 
 
 class _Evaluation:
-    def __init__(self, data: Mapping[str, Any], environment: Environment) -> None:
+    def __init__(self, data: Mapping[str, object], environment: Environment) -> None:
         self._data = data
         self._environment = environment
 
-    def of(self, node: ast.expr) -> Any:
+    def of(self, node: ast.expr) -> object:
         match node:
             case ast.Constant(value=value):
                 return value
@@ -43,7 +42,7 @@ class _Evaluation:
             case _:
                 raise AssertionError(f"{type(node).__name__} is refused by the grammar")
 
-    def _joined(self, node: ast.BoolOp) -> Any:
+    def _joined(self, node: ast.BoolOp) -> object:
         """As in Python: the first value that decides; the rest is not evaluated."""
         decides = isinstance(node.op, ast.Or)
         for part in node.values[:-1]:
@@ -61,7 +60,7 @@ class _Evaluation:
             left = right
         return True
 
-    def _referred(self, call: ast.Call) -> Any:
+    def _referred(self, call: ast.Call) -> object:
         root, path = reference_of(call)
         if root == "env":
             value = None if is_setting(path) else self._environment(path)

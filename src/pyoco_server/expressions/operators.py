@@ -35,13 +35,13 @@ class TooCostly(ValueError):
     """The result would be too large; the message names the limit."""
 
 
-def _add(left: Any, right: Any) -> Any:
+def _add(left: Any, right: Any) -> object:
     if isinstance(left, _ROWS) and isinstance(right, _ROWS):
         _check_items(len(left) + len(right))
     return left + right
 
 
-def _multiply(left: Any, right: Any) -> Any:
+def _multiply(left: Any, right: Any) -> object:
     for row, times in ((left, right), (right, left)):
         if isinstance(row, _ROWS) and isinstance(times, int):
             _check_items(len(row) * max(times, 0))
@@ -50,7 +50,7 @@ def _multiply(left: Any, right: Any) -> Any:
     return left * right
 
 
-def _power(left: Any, right: Any) -> Any:
+def _power(left: Any, right: Any) -> object:
     if isinstance(left, complex) or not isinstance(right, int | float):
         raise TypeError("** takes numbers, and an exponent that is a whole number or a float")
     if isinstance(right, int) and not isinstance(left, float):
@@ -61,13 +61,13 @@ def _power(left: Any, right: Any) -> Any:
     return made
 
 
-def _modulo(left: Any, right: Any) -> Any:
+def _modulo(left: Any, right: Any) -> object:
     if isinstance(left, str | bytes):
         raise TypeError("% does not format text; do it in a task")
     return left % right
 
 
-def _bits(value: Any) -> int:
+def _bits(value: object) -> int:
     """About how many bits a number has; of a fraction, its longer part. Decimals have their own limit."""
     if isinstance(value, int):
         return value.bit_length()
@@ -85,7 +85,7 @@ def _check_bits(bits: int) -> None:
         raise TooCostly(f"the result has more than {INTEGER_BITS_MAX} bits; do it in a task")
 
 
-BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+BINARY: dict[type[ast.AST], Callable[[Any, Any], object]] = {
     ast.Add: _add,
     ast.Sub: operator.sub,
     ast.Mult: _multiply,
@@ -101,18 +101,18 @@ BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.In: lambda item, container: item in container,
     ast.NotIn: lambda item, container: item not in container,
 }
-UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
+UNARY: dict[type[ast.AST], Callable[[Any], object]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
 
 
-def binary(sign: ast.AST, left: Any, right: Any) -> Any:
+def binary(sign: ast.AST, left: object, right: object) -> object:
     return BINARY[type(sign)](plain(left), plain(right))
 
 
-def unary(sign: ast.AST, value: Any) -> Any:
+def unary(sign: ast.AST, value: object) -> object:
     return UNARY[type(sign)](value if isinstance(sign, ast.Not) else plain(value))
 
 
@@ -120,7 +120,7 @@ class NotPlain(TypeError):
     """The message names the type of the value, or the limit that it exceeds."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """The same value, made of the known types only. Raises NotPlain."""
     return value if type(value) in _SCALARS else _Plain().of(value, 0)
 
@@ -129,7 +129,7 @@ class _Plain:
     def __init__(self) -> None:
         self._left = VALUES_MAX
 
-    def of(self, value: Any, depth: int) -> Any:
+    def of(self, value: object, depth: int) -> Any:
         kind = type(value)
         if kind in _SCALARS:
             return value
@@ -137,7 +137,7 @@ class _Plain:
             return self._contained(value, depth)
         return _scalar(value)
 
-    def _contained(self, value: Any, depth: int) -> Any:
+    def _contained(self, value: Any, depth: int) -> object:
         base = next(kind for kind in (list, tuple, dict, set, frozenset) if isinstance(value, kind))
         self._left -= base.__len__(value)
         if self._left < 0 or depth >= DEPTH_MAX:
@@ -151,7 +151,7 @@ class _Plain:
         return base(self.of(one, depth + 1) for one in base.__iter__(value))
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> object:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

@@ -33,7 +33,7 @@ def check_path(path: str) -> None:
         check_part(part)
 
 
-def walk(value: Any, parts: Iterable[str]) -> Any:
+def walk(value: object, parts: Iterable[str]) -> object:
     """Raises PathError, or NotThere with the part that does not exist."""
     for part in parts:
         check_part(part)
@@ -41,7 +41,7 @@ def walk(value: Any, parts: Iterable[str]) -> Any:
     return value
 
 
-def _step(value: Any, part: str) -> Any:
+def _step(value: object, part: str) -> object:
     if isinstance(value, dict):
         # The methods of dict itself: a subclass may execute code for a key.
         if dict.__contains__(value, part):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from pyoco.core.models import Flow
 
@@ -93,7 +92,7 @@ def _cannot_import(what: str, exc: Exception) -> ResolverError:
 
 
 def _function(module: ModuleType, place: str, attribute: str) -> FlowResolver:
-    found: Any = getattr(module, attribute, None)
+    found: object = getattr(module, attribute, None)
     if found is None:
         raise ResolverError(
             f"{place} has no '{attribute}': define it there, or change the name after the colon"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
@@ -28,18 +28,18 @@ WAIT_SEC_MAX = 10 * 366 * 86_400.0  # ten years
 class WaitTask:
     """Takes the place of a task's function: the engine recognises a waiting task by it."""
 
-    prompt: Mapping[str, Any]
+    prompt: Mapping[str, object]
     timeout_sec: float | None = None
     on_timeout: OnTimeout = "fail"
     key: str | None = None  # None: the name under which the task is recorded
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         raise RuntimeError("This task waits for an answer, and only workers of pyoco-server know how to wait")
 
 
 def approval(
     name: str,
-    prompt: Mapping[str, Any] | None = None,
+    prompt: Mapping[str, object] | None = None,
     timeout_sec: float | None = None,
     on_timeout: OnTimeout = "fail",
     wait_key: str | None = None,
@@ -51,7 +51,7 @@ def approval(
     are replaced by their values, as in a task's inputs. Without an answer within `timeout_sec` the task
     fails, or succeeds with None. An answer must name `wait_key`, which is the task's name unless given.
     `answer` is the type of the payload, such as a pydantic model, or its JSON Schema: the dashboard shows a
-    form for it. Whether a payload has this type is checked by that form, and not when it arrives.
+    form for it, and a payload without this form is refused.
     """
     _check_text("approval: name", name)
     if wait_key is not None:
@@ -93,7 +93,7 @@ def _check_seconds(what: str, seconds: object) -> None:
         raise ValueError(f"{what} must be a number above 0, at most {WAIT_SEC_MAX:.0f}, not {seconds!r}")
 
 
-def _checked_prompt(prompt: object, answer: object) -> Mapping[str, Any]:
+def _checked_prompt(prompt: object, answer: object) -> Mapping[str, object]:
     if prompt is None:
         prompt = {}
     if not isinstance(prompt, Mapping) or not all(isinstance(key, str) for key in prompt):
@@ -116,7 +116,7 @@ def _answer_schema(answer: object) -> Mapping[str, object]:
         return dict(answer)
     try:
         return _schema_of_class(answer) if isinstance(answer, type) else _schema_of(answer)
-    except Exception as error:  # describing a type may execute code of its author, which may raise anything
+    except (TypeError, ValueError, RuntimeError) as error:  # of msgspec and pydantic
         raise ValueError(
             f"approval: answer must be a type or a JSON Schema, not {answer!r}: {error}"
         ) from error

@@ -1,103 +1,85 @@
-"""Schedules that are due: the planned run is submitted, then the schedule moves to its next instant.
+"""Schedules that are due: one step after another, as `schedules.decide` says.
 
 The instants are kept in memory and updated each round from the changed records. The decision is made on the
 record that the leader returns. Every write is a compare-and-set, so of two gateways one is refused. The
-record names the instant (`beginning_at`) before the run is submitted. If the schedule is deleted before that
-write, no run begins. If it is deleted after it, the delete is answered when the run exists. Of several missed
-instants only the latest is used; the others are skipped in the same write.
+record names the occurrence (`beginning_at`) before its run is submitted. If the schedule is deleted or paused
+before that write, no run begins. If it is deleted or paused after it, the answer follows when the run exists.
 """
 
 from __future__ import annotations
 
-import logging
-
-from msgspec.structs import replace
+import asyncio
 
 from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation
-from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
-from pyoco_server.operations.schedules import begin_planned
-from pyoco_server.schedules import advance, latest_due
-from pyoco_server.store.schedules import StoredSchedule
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.operations.occurrences import perform, running_of
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.schedules.decide import BeginPlanned, next_step, wakes_at
+from pyoco_server.schedules.record import CatchUp, Schedule
 from pyoco_server.store.store import Store
-
-log = logging.getLogger(__name__)
 
 # The rest is processed in the next round, a second later.
 SCHEDULES_AT_ONCE = 200
-NO_WORKFLOW = "The submission of its runs is missing. Delete the schedule and create it again."
+STEPS_AT_ONCE = 100
 
 
 class DueSchedules:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
+        self._read_model = read_model
         self._isolation = Isolation("schedules")
-        self._next_at: dict[str, float] = {}
+        self._wakes_at: dict[str, float] = {}
         self._seen = 0
 
     def forget(self) -> None:
         """Another gateway holds the lease, or the broker was away: the revisions may be of another bucket."""
-        self._next_at.clear()
+        self._wakes_at.clear()
         self._seen = 0
 
     async def look(self) -> int:
         """Returns how many runs were submitted."""
         await self._read_changes()
         if self._store.room.is_low:
-            return 0  # they stay due; when there is room, the latest instant of each is used
+            return 0  # they stay due; when there is room, their catch-up policy decides
         now = clock.now()
-        due = sorted((at, schedule_id) for schedule_id, at in self._next_at.items() if at <= now)
+        due = sorted((at, schedule_id) for schedule_id, at in self._wakes_at.items() if at <= now)
         some = [schedule_id for _, schedule_id in due[:SCHEDULES_AT_ONCE]]
-        return await self._isolation.each(some, lambda one: self._try_begin(one, now), key=str)
+        return await self._isolation.each(some, lambda one: self._try_steps(one, now), key=str)
 
     async def _read_changes(self) -> None:
         for changed in await self._store.schedules.changed_after(self._seen):
             self._seen = max(self._seen, changed.revision)
-            if changed.schedule is None or changed.schedule.next_at is None:
-                self._next_at.pop(changed.schedule_id, None)
+            at = None if changed.schedule is None else wakes_at(changed.schedule)
+            if at is None:
+                self._wakes_at.pop(changed.schedule_id, None)
             else:
-                self._next_at[changed.schedule_id] = changed.schedule.next_at
+                self._wakes_at[changed.schedule_id] = at
 
-    async def _try_begin(self, schedule_id: str, now: float) -> bool:
+    async def _try_steps(self, schedule_id: str, now: float) -> int:
         try:
-            return await self._begin(schedule_id, now)
+            return await self._steps(schedule_id, now)
         except WrongSequence:
-            return False  # another gateway changed it first; the next round reads it again
+            return 0  # another gateway changed it first; the next round reads it again
 
-    async def _begin(self, schedule_id: str, now: float) -> bool:
-        stored = await self._store.schedules.get(schedule_id)
-        planned_at = latest_due(stored.schedule, now) if stored is not None else None
-        if stored is None or planned_at is None:
-            return False
-        stored = await self._mark(stored, planned_at, now)
-        begins_with = await self._store.schedules.begins_with(schedule_id)
-        if begins_with is None:
-            moved = advance(stored.schedule, now=now, run_id=None, error=NO_WORKFLOW)
-            await self._store.schedules.replace(moved, revision=stored.revision)
-            return False
-        try:
-            run_id = await begin_planned(self._store, stored.schedule, begins_with)
-        except BrokerRefused as refused:
-            await self._note_error(stored, refused, now)
-            return False
-        moved = advance(stored.schedule, now=now, run_id=run_id)
-        await self._store.schedules.replace(moved, revision=stored.revision)
-        log.info("scheduled run begun", extra={"schedule_id": schedule_id, "run_id": run_id})
-        return True
+    async def _steps(self, schedule_id: str, now: float) -> int:
+        begun, has_tried = 0, False
+        for _ in range(STEPS_AT_ONCE):
+            stored = await self._store.schedules.get(schedule_id)
+            if stored is None or (has_tried and stored.schedule.last_error is not None):
+                break
+            running = await running_of(self._store, self._read_model, stored.schedule)
+            # In a thread: to find and count what was missed in a year takes a second.
+            step = await asyncio.to_thread(next_step, stored.schedule, now, running)
+            if step is None:
+                break
+            begun += await perform(self._store, stored, step, now)
+            has_tried = isinstance(step, BeginPlanned)
+            if has_tried and not _begins_several(stored.schedule):
+                break
+        return begun
 
-    async def _mark(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
-        """Write the instant whose run is submitted next into the schedule."""
-        if stored.schedule.beginning_at is not None:
-            return stored  # the gateway that wrote it was stopped, or is submitting the run now
-        marked = replace(stored.schedule, next_at=planned_at, beginning_at=planned_at, updated_at=now)
-        revision = await self._store.schedules.replace(marked, revision=stored.revision)
-        return StoredSchedule(marked, revision)
 
-    async def _note_error(self, stored: StoredSchedule, refused: BrokerRefused, now: float) -> None:
-        """The next round tries again; until then the schedule can be deleted."""
-        error = refused.public_message
-        if stored.schedule.last_error != error:
-            fields = {"schedule_id": stored.schedule.schedule_id, "error": refused.message}
-            log.warning("a scheduled run could not be begun", extra=fields)
-        noted = replace(stored.schedule, last_error=error, beginning_at=None, updated_at=now)
-        await self._store.schedules.replace(noted, revision=stored.revision)
+def _begins_several(schedule: Schedule) -> bool:
+    """Whether more than one run may be due at a time."""
+    return schedule.is_backfilling or schedule.policies.catch_up is not CatchUp.LAST

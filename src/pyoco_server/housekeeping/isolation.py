@@ -47,9 +47,9 @@ class Isolation:
         return await self.each(runs, act, key=lambda run: run.run_id)
 
     async def each(
-        self, items: Iterable[T], act: Callable[[T], Awaitable[bool]], *, key: Callable[[T], str]
+        self, items: Iterable[T], act: Callable[[T], Awaitable[int]], *, key: Callable[[T], str]
     ) -> int:
-        """For how many items `act` returned True. Raises Unavailable after several in a row."""
+        """The sum of what `act` returned, 1 for True. Raises Unavailable after several in a row."""
         done = unavailable = 0
         for item in items:
             name = key(item)

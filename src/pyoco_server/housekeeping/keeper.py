@@ -63,7 +63,7 @@ class Housekeeper:
         self._stillness = Stillness(step_sec_max=2 * interval_sec)
         self._lost_workers = LostWorkers(store, read_model)
         self._leaked_claims = LeakedClaims(store, read_model)
-        self._due_schedules = DueSchedules(store)
+        self._due_schedules = DueSchedules(store, read_model)
         self._due_runs = DueRuns(store, read_model)
         self.chores = Chores(self._all_chores(), self._catch_up)
         self._round = Loop("housekeeping", self._do_chores, interval_sec=interval_sec)

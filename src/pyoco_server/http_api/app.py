@@ -128,7 +128,7 @@ def create_app(
 def _configure_logging(config: NatsBackendConfig | None) -> NatsBackendConfig:
     """Returns the settings: from the environment if none are given."""
     if config is None:
-        config = NatsBackendConfig(**report_wrong_settings(HTTP_SERVICE, read_environment()))
+        config = NatsBackendConfig.from_settings(report_wrong_settings(HTTP_SERVICE, read_environment()))
     configure_if_unset(HTTP_SERVICE, config)
     return config
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import ApprovalHistoryAnswer, CommandAnswer
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.script import ApiRequest, Emit, Script, Stream, ask
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        ApprovalAnswer,
+        ApprovalHistoryAnswer,
+        ApprovalPageAnswer,
+        CommandAnswer,
+    )
 
-def list_approvals(*, limit: int | None = None, cursor: str | None = None) -> Script[dict[str, Any]]:
+
+def list_approvals(*, limit: int | None = None, cursor: str | None = None) -> Script[ApprovalPageAnswer]:
     """`{"items", "next_cursor"}`: the tasks that wait for an answer, the longest waiting first."""
     return ask(ApiRequest("GET", "/approvals", given(limit=limit, cursor=cursor)))
 
@@ -21,7 +28,7 @@ def list_approval_history(
     return ask(ApiRequest("GET", "/approvals/history", given(limit=limit, cursor=cursor)))
 
 
-def each_approval(*, page_size: int = 100) -> Stream[dict[str, Any]]:
+def each_approval(*, page_size: int = 100) -> Stream[ApprovalAnswer]:
     """Every task that waits for an answer, the longest waiting first."""
     cursor: str | None = None
     while True:
@@ -38,17 +45,17 @@ def resume_task(
     task: str,
     *,
     wait_key: str | None = None,
-    payload: Any = None,
+    payload: object = None,
     decision: str | None = None,
     comment: str | None = None,
     idempotency_key: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[CommandAnswer]:
     """Answer a task that waits. `decision`: `approve` or `reject`; `wait_key` defaults to the task.
 
     After a lost response, send the answer again with the same `idempotency_key`: it is applied once.
     """
     path = path_of("executions", run_id, "nodes", task, "resume")
-    body = {"resumeKey": task if wait_key is None else wait_key}
+    body: dict[str, object] = {"resumeKey": task if wait_key is None else wait_key}
     body |= given(payload=payload, decision=decision, comment=comment)
     return ask(ApiRequest("POST", path, json=body, headers=execution_key(idempotency_key)))
 
@@ -56,14 +63,14 @@ def resume_task(
 def approve(
     run_id: str,
     task: str,
-    payload: Any = None,
+    payload: object = None,
     *,
     comment: str | None = None,
     wait_key: str | None = None,
     idempotency_key: str | None = None,
 ) -> Script[CommandAnswer]:
     """Approve a task that waits; `payload` becomes its result."""
-    answer = resume_task(
+    return resume_task(
         run_id,
         task,
         payload=payload,
@@ -72,7 +79,6 @@ def approve(
         wait_key=wait_key,
         idempotency_key=idempotency_key,
     )
-    return cast("Script[CommandAnswer]", answer)
 
 
 def reject(
@@ -84,7 +90,7 @@ def reject(
     idempotency_key: str | None = None,
 ) -> Script[CommandAnswer]:
     """Reject a task that waits: it fails, and `comment` is its error."""
-    answer = resume_task(
+    return resume_task(
         run_id,
         task,
         decision="reject",
@@ -92,4 +98,3 @@ def reject(
         wait_key=wait_key,
         idempotency_key=idempotency_key,
     )
-    return cast("Script[CommandAnswer]", answer)

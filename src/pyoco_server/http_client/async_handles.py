@@ -7,19 +7,22 @@ asks the gateway. The handles of the blocking client are in `handles.py`.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from pyoco_server.http_client import approvals, executions, jobs, logs, runs, schedules
-from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 from pyoco_server.http_client.asynchronous import (
     AsyncTransport,
     AwaitedOf,
     AwaitedStreamOf,
+    Awaiting,
     HasAsyncTransport,
 )
 from pyoco_server.http_client.methods import DescribedMethod
 from pyoco_server.http_client.script import Script, Stream
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 
 P = ParamSpec("P")
 
@@ -29,10 +32,10 @@ class AsyncHandle:
 
     id_member: ClassVar[str] = "id"
 
-    def __init__(self, transport: AsyncTransport, accepted: Mapping[str, Any]) -> None:
+    def __init__(self, transport: AsyncTransport, accepted: Mapping[str, object]) -> None:
         self.transport = transport
         self.accepted = dict(accepted)
-        self.id: str = self.accepted[self.id_member]
+        self.id = str(self.accepted[self.id_member])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -44,15 +47,15 @@ H = TypeVar("H", bound=AsyncHandle)
 class AsyncMaking(DescribedMethod, Generic[P, H]):
     """A method of a client that returns the handle of what the script has made."""
 
-    def __init__(self, describe: Callable[P, Script[Any]], handle: type[H]) -> None:
+    def __init__(self, describe: Callable[P, Script[Mapping[str, object]]], handle: type[H]) -> None:
         super().__init__(describe)
         self.describe, self.handle = describe, handle
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
-    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, Coroutine[Any, Any, H]]: ...
-    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, Awaiting[H]]: ...
+    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -67,15 +70,15 @@ class AsyncMaking(DescribedMethod, Generic[P, H]):
 class AsyncMakingEach(DescribedMethod, Generic[P, H]):
     """A method of a client that returns the handles of what the script finds, one by one."""
 
-    def __init__(self, describe: Callable[P, Stream[Any]], handle: type[H]) -> None:
+    def __init__(self, describe: Callable[P, Stream[Mapping[str, object]]], handle: type[H]) -> None:
         super().__init__(describe)
         self.describe, self.handle = describe, handle
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, AsyncIterator[H]]: ...
-    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -92,9 +95,9 @@ class AsyncRunHandle(AsyncHandle):
     """A run: `run = await client.submit("hello"); await run.result()`."""
 
     id_member = "run_id"
-    get = AwaitedOf(runs.read_run)
-    get_with_records = AwaitedOf(runs.read_records)
-    wait = AwaitedOf(runs.wait_for_end)
+    get = AwaitedOf(runs.get_run)
+    get_with_records = AwaitedOf(runs.get_run_with_records)
+    wait = AwaitedOf(runs.wait_run)
     result = AwaitedOf(runs.result)
     logs = AwaitedStreamOf(logs.lines)
     follow = AwaitedStreamOf(runs.follow_run)
@@ -110,7 +113,7 @@ class AsyncRunHandle(AsyncHandle):
         *,
         from_start: bool = False,
         from_task: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
     ) -> AsyncRunHandle:
         """The handle of a new run, which executes only what has not succeeded (`PyocoHttpClient.retry`)."""
         script = runs.retry(self.id, from_start=from_start, from_task=from_task, params=params)
@@ -186,13 +189,13 @@ class AsyncApprovalHandle(AsyncHandle):
         """The name of the task."""
         return str(self.accepted["task"])
 
-    async def approve(self, payload: Any = None, *, comment: str | None = None) -> CommandAnswer:
+    async def approve(self, payload: object = None, *, comment: str | None = None) -> CommandAnswer:
         """Approve it; `payload` becomes the result of the task."""
-        key: str = self.accepted["wait_key"]
+        key = str(self.accepted["wait_key"])
         script = approvals.approve(self.id, self.task, payload, comment=comment, wait_key=key)
         return await self.transport.run(script)
 
     async def reject(self, comment: str | None = None) -> CommandAnswer:
         """Reject it: the task fails, and `comment` is its error."""
-        key: str = self.accepted["wait_key"]
+        key = str(self.accepted["wait_key"])
         return await self.transport.run(approvals.reject(self.id, self.task, comment, wait_key=key))

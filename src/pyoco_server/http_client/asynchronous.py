@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
 import httpx
 
@@ -30,6 +30,7 @@ from pyoco_server.http_client.script import (
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Awaiting: TypeAlias = Coroutine[object, object, T]
 
 
 class AsyncTransport:
@@ -82,7 +83,7 @@ class _Conversation:
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
 
-    async def perform(self, step: Step) -> Any:
+    async def perform(self, step: Step) -> object:
         """What came of the step; a broken connection is a value, for `advance`."""
         try:
             return await self._perform(step)
@@ -136,10 +137,10 @@ class Awaited(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
-    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, Awaiting[T]]: ...
+    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -159,10 +160,10 @@ class AwaitedStream(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
-    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -182,10 +183,10 @@ class AwaitedOf(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, handle: None, owner: type) -> Callable[..., object]: ...
     @overload
-    def __get__(self, handle: HasAsyncId, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, handle: HasAsyncId | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, handle: HasAsyncId, owner: type) -> Callable[P, Awaiting[T]]: ...
+    def __get__(self, handle: HasAsyncId | None, owner: type) -> Callable[..., object]:
         if handle is None:
             return self.on_class(owner)
         one = handle
@@ -205,10 +206,10 @@ class AwaitedStreamOf(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, handle: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, handle: HasAsyncId, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
-    def __get__(self, handle: HasAsyncId | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, handle: HasAsyncId | None, owner: type) -> Callable[..., object]:
         if handle is None:
             return self.on_class(owner)
         one = handle

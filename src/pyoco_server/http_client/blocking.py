@@ -82,7 +82,7 @@ class _Conversation:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step: Step) -> object:
         """What came of the step; a broken connection is a value, for `advance`."""
         try:
             return self._perform(step)
@@ -136,10 +136,10 @@ class Blocking(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasTransport, owner: type) -> Callable[P, T]: ...
-    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -159,10 +159,10 @@ class BlockingStream(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasTransport, owner: type) -> Callable[P, Generator[T, None, None]]: ...
-    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -182,10 +182,10 @@ class BlockingOf(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, handle: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, handle: HasId, owner: type) -> Callable[P, T]: ...
-    def __get__(self, handle: HasId | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, handle: HasId | None, owner: type) -> Callable[..., object]:
         if handle is None:
             return self.on_class(owner)
         one = handle
@@ -205,10 +205,10 @@ class BlockingStreamOf(DescribedMethod, Generic[P, T]):
         self.describe = describe
 
     @overload
-    def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, handle: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, handle: HasId, owner: type) -> Callable[P, Generator[T, None, None]]: ...
-    def __get__(self, handle: HasId | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, handle: HasId | None, owner: type) -> Callable[..., object]:
         if handle is None:
             return self.on_class(owner)
         one = handle

@@ -41,7 +41,7 @@ def events_in(lines: Iterable[str]) -> Iterator[Event]:
     return (event for line in lines if (event := parser.feed(line)) is not None)
 
 
-def given(**values: Any) -> dict[str, Any]:
+def given(**values: object) -> dict[str, object]:
     """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 

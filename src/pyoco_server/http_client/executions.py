@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import CommandAnswer, ExecutionAnswer, ExecutionEvent, WhyAnswer
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.runs import wait_run
 from pyoco_server.http_client.script import ApiRequest, Emit, ResumingStream, Script, Stream, ask
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        CommandAnswer,
+        ExecutionAnswer,
+        ExecutionEvent,
+        ExecutionPageAnswer,
+        GraphAnswer,
+        GraphPageAnswer,
+        VerifiedAnswer,
+        WhyAnswer,
+    )
+
 EVENTS_PAGE = 500
 
 
-def put_graph(graph_id: str, nodes: list[dict[str, Any]]) -> Script[dict[str, Any]]:
+def put_graph(graph_id: str, nodes: Sequence[Mapping[str, object]]) -> Script[GraphAnswer]:
     """Register a graph, or a new version of it. The same definition again makes no version."""
-    return ask(ApiRequest("PUT", path_of("graphs", graph_id), json={"nodes": nodes}))
+    return ask(ApiRequest("PUT", path_of("graphs", graph_id), json={"nodes": [dict(node) for node in nodes]}))
 
 
-def list_graphs(*, limit: int | None = None, cursor: str | None = None) -> Script[dict[str, Any]]:
+def list_graphs(*, limit: int | None = None, cursor: str | None = None) -> Script[GraphPageAnswer]:
     """`{"graphs", "nextCursor"?}`: the registered graphs."""
     return ask(ApiRequest("GET", "/graphs", given(limit=limit, cursor=cursor)))
 
 
-def get_graph_definition(graph_id: str, *, version: int | None = None) -> Script[dict[str, Any]]:
+def get_graph_definition(graph_id: str, *, version: int | None = None) -> Script[GraphAnswer]:
     """A registered graph, the latest version unless given."""
     return ask(ApiRequest("GET", path_of("graphs", graph_id), given(version=version)))
 
 
 def create_execution(
     graph_id: str,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     *,
     version: int | None = None,
     tag: str | None = None,
@@ -47,7 +58,7 @@ def list_executions(
     graph_id: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[ExecutionPageAnswer]:
     """`{"executions", "nextCursor"?}`, the newest first."""
     query = given(status=status, graphId=graph_id, limit=limit, cursor=cursor)
     return ask(ApiRequest("GET", "/executions", query))
@@ -68,7 +79,7 @@ def why(execution_id: str) -> Script[WhyAnswer]:
     return ask(ApiRequest("GET", path_of("executions", execution_id, "why")))
 
 
-def verify_execution(execution_id: str) -> Script[dict[str, Any]]:
+def verify_execution(execution_id: str) -> Script[VerifiedAnswer]:
     """`{"ok", "events", "head", "problems"}`: checks the chain of events and the stored state."""
     return ask(ApiRequest("GET", path_of("executions", execution_id, "verify")))
 
@@ -115,17 +126,17 @@ def put_waiting(
     execution_id: str,
     node_id: str,
     wait_key: str,
-    prompt: dict[str, Any] | None = None,
+    prompt: Mapping[str, object] | None = None,
     *,
     idempotency_key: str | None = None,
 ) -> Script[CommandAnswer]:
     """Let a running node wait for an answer with this key."""
-    body = {"waitKey": wait_key} | given(prompt=prompt)
+    body = {"waitKey": wait_key} | given(prompt=None if prompt is None else dict(prompt))
     return _command(("executions", execution_id, "nodes", node_id, "wait"), body, idempotency_key)
 
 
 def succeed_node(
-    execution_id: str, node_id: str, output: Any = None, *, idempotency_key: str | None = None
+    execution_id: str, node_id: str, output: object = None, *, idempotency_key: str | None = None
 ) -> Script[CommandAnswer]:
     """End a node successfully."""
     path = ("executions", execution_id, "nodes", node_id, "success")
@@ -175,5 +186,5 @@ def _stored_events(execution_id: str, after_seq: int) -> Stream[ExecutionEvent]:
             return
 
 
-def _command(path: tuple[str, ...], body: dict[str, Any], key: str | None) -> Script[CommandAnswer]:
+def _command(path: tuple[str, ...], body: Mapping[str, object], key: str | None) -> Script[CommandAnswer]:
     return ask(ApiRequest("POST", path_of(*path), json=body, headers=execution_key(key)))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from pyoco_server.http_client import approvals, executions, jobs, logs, runs, schedules
-from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 from pyoco_server.http_client.blocking import BlockingOf, BlockingStreamOf, BlockingTransport, HasTransport
 from pyoco_server.http_client.methods import DescribedMethod
 from pyoco_server.http_client.script import Script, Stream
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ApprovalAnswer, CommandAnswer
 
 P = ParamSpec("P")
 
@@ -24,10 +26,10 @@ class Handle:
 
     id_member: ClassVar[str] = "id"
 
-    def __init__(self, transport: BlockingTransport, accepted: Mapping[str, Any]) -> None:
+    def __init__(self, transport: BlockingTransport, accepted: Mapping[str, object]) -> None:
         self.transport = transport
         self.accepted = dict(accepted)
-        self.id: str = self.accepted[self.id_member]
+        self.id = str(self.accepted[self.id_member])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -39,15 +41,15 @@ H = TypeVar("H", bound=Handle)
 class Making(DescribedMethod, Generic[P, H]):
     """A method of a client that returns the handle of what the script has made."""
 
-    def __init__(self, describe: Callable[P, Script[Any]], handle: type[H]) -> None:
+    def __init__(self, describe: Callable[P, Script[Mapping[str, object]]], handle: type[H]) -> None:
         super().__init__(describe)
         self.describe, self.handle = describe, handle
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasTransport, owner: type) -> Callable[P, H]: ...
-    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -62,15 +64,15 @@ class Making(DescribedMethod, Generic[P, H]):
 class MakingEach(DescribedMethod, Generic[P, H]):
     """A method of a client that returns the handles of what the script finds, one by one."""
 
-    def __init__(self, describe: Callable[P, Stream[Any]], handle: type[H]) -> None:
+    def __init__(self, describe: Callable[P, Stream[Mapping[str, object]]], handle: type[H]) -> None:
         super().__init__(describe)
         self.describe, self.handle = describe, handle
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
     @overload
     def __get__(self, client: HasTransport, owner: type) -> Callable[P, Iterator[H]]: ...
-    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., Any]:
+    def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., object]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
@@ -87,9 +89,9 @@ class RunHandle(Handle):
     """A run: `run = client.submit("hello"); run.result()`."""
 
     id_member = "run_id"
-    get = BlockingOf(runs.read_run)
-    get_with_records = BlockingOf(runs.read_records)
-    wait = BlockingOf(runs.wait_for_end)
+    get = BlockingOf(runs.get_run)
+    get_with_records = BlockingOf(runs.get_run_with_records)
+    wait = BlockingOf(runs.wait_run)
     result = BlockingOf(runs.result)
     logs = BlockingStreamOf(logs.lines)
     follow = BlockingStreamOf(runs.follow_run)
@@ -105,7 +107,7 @@ class RunHandle(Handle):
         *,
         from_start: bool = False,
         from_task: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
     ) -> RunHandle:
         """The handle of a new run, which executes only what has not succeeded (`PyocoHttpClient.retry`)."""
         script = runs.retry(self.id, from_start=from_start, from_task=from_task, params=params)
@@ -181,13 +183,13 @@ class ApprovalHandle(Handle):
         """The name of the task."""
         return str(self.accepted["task"])
 
-    def approve(self, payload: Any = None, *, comment: str | None = None) -> CommandAnswer:
+    def approve(self, payload: object = None, *, comment: str | None = None) -> CommandAnswer:
         """Approve it; `payload` becomes the result of the task."""
-        key: str = self.accepted["wait_key"]
+        key = str(self.accepted["wait_key"])
         script = approvals.approve(self.id, self.task, payload, comment=comment, wait_key=key)
         return self.transport.run(script)
 
     def reject(self, comment: str | None = None) -> CommandAnswer:
         """Reject it: the task fails, and `comment` is its error."""
-        key: str = self.accepted["wait_key"]
+        key = str(self.accepted["wait_key"])
         return self.transport.run(approvals.reject(self.id, self.task, comment, wait_key=key))

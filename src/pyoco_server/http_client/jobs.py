@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.answers import JobAnswer
 from pyoco_server.http_client.calls import given, key_header, path_of
 from pyoco_server.http_client.runs import wait_run
 from pyoco_server.http_client.script import ApiRequest, Script, ask, send
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import JobAnswer, JobPageAnswer
+
 
 def create_job(
-    parameters: dict[str, Any] | None = None,
+    parameters: Mapping[str, object] | None = None,
     *,
     flow: str | None = None,
     tag: str | None = None,
@@ -19,7 +22,7 @@ def create_job(
     idempotency_key: str | None = None,
 ) -> Script[JobAnswer]:
     """A stored and queued job. `tag` names the workers; `tags` are labels."""
-    body = {"parameters": parameters or {}, "tags": tags or []} | given(flow=flow, tag=tag)
+    body = {"parameters": dict(parameters or {}), "tags": tags or []} | given(flow=flow, tag=tag)
     return ask(ApiRequest("POST", "/jobs", json=body, headers=key_header(idempotency_key)))
 
 
@@ -34,7 +37,7 @@ def list_jobs(
     status: str | None = None,
     limit: int | None = None,
     next_token: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[JobPageAnswer]:
     """`{"jobs", "nextToken"?}`, the newest first. A job has all the tags that are given."""
     return ask(ApiRequest("GET", "/jobs", given(tag=tag, status=status, limit=limit, nextToken=next_token)))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from pyoco_server.http_client.answers import LogLineAnswer
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import (
     RECONNECTS_MAX,
@@ -23,12 +22,24 @@ from pyoco_server.http_client.script import (
     send,
 )
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import LogLineAnswer, LogPageAnswer
+
 PAGE_LINES = 5_000
 
 # A search is sent again, at most this often, while the gateway refuses it because of too many searches.
 SEARCH_TRIES_MAX = 20
 
-Entry = dict[str, Any]
+
+class SoughtLines(TypedDict, total=False):
+    """Which lines are sought: those that have all of these."""
+
+    q: str | None
+    regex: bool
+    task: str | None
+    since: float | None
+
+
 # Called with the number of lines that are searched, and the number of lines in the log.
 OnSearched = Callable[[int, int], None]
 
@@ -43,7 +54,7 @@ def get_logs(
     regex: bool = False,
     task: str | None = None,
     since: float | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[LogPageAnswer]:
     """`{"entries", "next_token", "complete", "truncated"}`: pass the token on for the next page.
 
     A search (`q`, `task`, `since`) also has `searched`: `{"to_line", "lines", "paused_by"}`.
@@ -57,8 +68,8 @@ def logs(
     *,
     tail: int | None = None,
     on_searched: OnSearched = lambda line, lines: None,
-    **sought: Any,
-) -> Stream[Entry]:
+    **sought: Unpack[SoughtLines],
+) -> Stream[LogLineAnswer]:
     """All lines that exist now, or those that match (`q`, `regex`, `task`, `since`).
 
     The gateway searches for a limited time per request; requests follow until it has searched all lines.
@@ -72,8 +83,8 @@ def follow_logs(
     *,
     tail: int | None = None,
     on_searched: OnSearched = lambda line, lines: None,
-    **sought: Any,
-) -> Stream[Entry]:
+    **sought: Unpack[SoughtLines],
+) -> Stream[LogLineAnswer]:
     """Every line until the last line of an ended run. Gateways may restart meanwhile."""
     token, is_complete = yield from _stored(run_id, tail, on_searched, sought)
     if not is_complete:
@@ -96,22 +107,22 @@ def lines(
     A stream that breaks is opened again after the last line that was read: no line is missing or
     repeated.
     """
-    sought = given(q=q, task=task, since=since) | ({"regex": True} if regex else {})
+    sought: SoughtLines = {"q": q, "task": task, "since": since, "regex": regex}
     read = follow_logs if follow else logs
-    return cast("Stream[LogLineAnswer]", read(run_id, tail=tail, **sought))
+    return read(run_id, tail=tail, **sought)
 
 
 def _stored(
-    run_id: str, tail: int | None, on_searched: OnSearched, sought: dict[str, Any]
-) -> Generator[Step | Emit[Entry], Any, tuple[str | None, bool]]:
+    run_id: str, tail: int | None, on_searched: OnSearched, sought: SoughtLines
+) -> Generator[Step | Emit[LogLineAnswer], Any, tuple[str | None, bool]]:
     """Emit what is stored. Returns the position after it, and whether the log ends there."""
     token: str | None = None
     while True:
         query = given(since_token=token, limit=tail or PAGE_LINES, tail=tail)
-        query |= given(**{name: value for name, value in sought.items() if name != "regex"})
+        query |= given(q=sought.get("q"), task=sought.get("task"), since=sought.get("since"))
         request = _page_request(run_id, query, bool(sought.get("regex")))
         response = yield from send(request, tries_max=SEARCH_TRIES_MAX)
-        page: dict[str, Any] = response.raise_for_status().json()
+        page: LogPageAnswer = response.raise_for_status().json()
         for entry in page["entries"]:
             yield Emit(entry)
         _report_pause(page, on_searched)
@@ -121,7 +132,7 @@ def _stored(
             return token, page["complete"]
 
 
-def _live(run_id: str, token: str | None, sought: dict[str, Any]) -> Stream[Entry]:
+def _live(run_id: str, token: str | None, sought: SoughtLines) -> Stream[LogLineAnswer]:
     stream = ResumingStream(lambda: ApiRequest("GET", path_of("runs", run_id, "logs", "stream")), token)
     empty_streams = 0
     while True:
@@ -144,19 +155,19 @@ def _live(run_id: str, token: str | None, sought: dict[str, Any]) -> Stream[Entr
             yield Pause(policy.backoff(empty_streams))
 
 
-def _page_request(run_id: str, query: dict[str, Any], regex: bool) -> ApiRequest:
+def _page_request(run_id: str, query: dict[str, object], regex: bool) -> ApiRequest:
     query |= {"regex": "true"} if regex else {}
     return ApiRequest("GET", path_of("runs", run_id, "logs"), query)
 
 
-def _report_pause(page: dict[str, Any], on_searched: OnSearched) -> None:
+def _report_pause(page: LogPageAnswer, on_searched: OnSearched) -> None:
     searched = page.get("searched")  # missing in answers of an older gateway
     if searched is not None and searched["paused_by"] is not None:
         on_searched(searched["to_line"], searched["lines"])
 
 
 def _matches(
-    entry: Entry,
+    entry: LogLineAnswer,
     q: str | None = None,
     regex: bool = False,
     task: str | None = None,

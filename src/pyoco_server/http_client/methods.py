@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 
 class DescribedMethod:
     """`drops_first`: the first argument of the function is the id of the handle."""
 
-    def __init__(self, describe: Callable[..., Any], *, drops_first: bool = False) -> None:
+    def __init__(self, describe: Callable[..., object], *, drops_first: bool = False) -> None:
         self.described = describe
         self.drops_first = drops_first
         self.name = describe.__name__
@@ -20,11 +19,11 @@ class DescribedMethod:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def on_class(self, owner: type) -> Callable[..., Any]:
+    def on_class(self, owner: type) -> Callable[..., object]:
         """What `PyocoHttpClient.get_run` is: a function whose first argument is the client."""
 
         @functools.wraps(self.described)
-        def method(client: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(client: object, *args: object, **kwargs: object) -> object:
             return getattr(client, self.name)(*args, **kwargs)
 
         method.__name__, method.__qualname__ = self.name, f"{owner.__qualname__}.{self.name}"

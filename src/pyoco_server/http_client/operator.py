@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
-from pyoco_server.http_client.answers import DismissAnswer
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import ApiRequest, NextChunk, Open, Script, ask, send
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        CallerAnswer,
+        DeadLetterAnswer,
+        DeadLetterPageAnswer,
+        DeletedWheelAnswer,
+        DismissAnswer,
+        FlowAnswer,
+        RedrivenAnswer,
+        WheelAnswer,
+        WheelChangeAnswer,
+    )
 
 # The gateway checks and stores an upload before it answers.
 UPLOAD_TIMEOUT_SEC = 600.0
 
 
-def list_flows() -> Script[list[dict[str, Any]]]:
+def list_flows() -> Script[list[FlowAnswer]]:
     """The flows that workers announce or that had runs, and how their runs went."""
     return ask(ApiRequest("GET", "/flows"))
 
 
-def get_caller() -> Script[dict[str, Any]]:
+def get_caller() -> Script[CallerAnswer]:
     """Who the gateway takes this client for: tenant, principal and scopes."""
     return ask(ApiRequest("GET", "/caller"))
 
@@ -32,14 +44,14 @@ def get_metrics() -> Script[str]:
     return response.raise_for_status().text
 
 
-def list_wheels() -> Script[list[dict[str, Any]]]:
+def list_wheels() -> Script[list[WheelAnswer]]:
     """The wheels that workers install."""
     return ask(ApiRequest("GET", "/wheels"))
 
 
 def list_wheel_history(
     *, limit: int | None = None, wheel_name: str | None = None, action: str | None = None
-) -> Script[list[dict[str, Any]]]:
+) -> Script[list[WheelChangeAnswer]]:
     """Uploads and deletions, with their callers and addresses; the latest first."""
     query = given(limit=limit, wheel_name=wheel_name, action=action)
     return ask(ApiRequest("GET", "/wheels/history", query))
@@ -47,7 +59,7 @@ def list_wheel_history(
 
 def upload_wheel(
     *, filename: str, data: bytes | BinaryIO, replace: bool = True, tags: list[str] | None = None
-) -> Script[dict[str, Any]]:
+) -> Script[WheelAnswer]:
     """Store a wheel for the workers. `data` may be an open file, which is sent in chunks."""
     form = {"replace": "true" if replace else "false"}
     form |= {"tags": ",".join(tags)} if tags else {}
@@ -67,7 +79,7 @@ def download_wheel(wheel_name: str, to: str | PathLike[str]) -> Script[None]:
             file.write(chunk)
 
 
-def delete_wheel(wheel_name: str) -> Script[dict[str, Any]]:
+def delete_wheel(wheel_name: str) -> Script[DeletedWheelAnswer]:
     """Remove the wheel, also from the workers that have it."""
     return ask(ApiRequest("DELETE", path_of("wheels", wheel_name), repeatable=False))
 
@@ -79,18 +91,18 @@ def list_dead_letters(
     kind: str | None = None,
     include_dismissed: bool | None = None,
     cursor: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[DeadLetterPageAnswer]:
     """`{"items", "next_cursor"}`, the newest first. `kind`: `delivery` or `execution`."""
     query = given(limit=limit, reason=reason, kind=kind, include_dismissed=include_dismissed, cursor=cursor)
     return ask(ApiRequest("GET", "/dlq", query))
 
 
-def get_dead_letter(letter_id: str) -> Script[dict[str, Any]]:
+def get_dead_letter(letter_id: str) -> Script[DeadLetterAnswer]:
     """One dead letter, with its payload."""
     return ask(ApiRequest("GET", path_of("dlq", letter_id)))
 
 
-def redrive_dead_letter(letter_id: str, *, again: bool = False) -> Script[dict[str, Any]]:
+def redrive_dead_letter(letter_id: str, *, again: bool = False) -> Script[RedrivenAnswer]:
     """`{"letter_id", "run_id", "status"}` of a new run; `again`: also if it was redriven."""
     path = path_of("dlq", letter_id, "redrive")
     return ask(ApiRequest("POST", path, json={"again": again}, repeatable=False))

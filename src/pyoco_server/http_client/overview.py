@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx
 
 from pyoco_server.http_client.calls import Event, EventParser, given
 from pyoco_server.http_client.script import ApiRequest, Emit, NextLine, Open, Script, Stream, ask
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import RunAnswer, RunNumbersAnswer, RunPageAnswer
+
 CANDIDATES_MAX = 10
 
 
-def find_runs(id_prefix: str, *, limit: int = CANDIDATES_MAX) -> Script[list[dict[str, Any]]]:
+def find_runs(id_prefix: str, *, limit: int = CANDIDATES_MAX) -> Script[list[RunAnswer]]:
     """The runs whose id begins with this text, by id. It needs four characters."""
     found = yield from ask(ApiRequest("GET", "/runs", {"id_prefix": id_prefix, "limit": limit}))
     # A gateway that does not know the parameter answers with a list of any runs.
@@ -30,13 +33,13 @@ def search_runs(
     limit: int | None = None,
     updated_after: float | None = None,
     cursor: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[RunPageAnswer]:
     """`{"items", "next_cursor"}`: also by text in id, flow, tags, worker or error."""
     query = given(q=q, status=status, flow=flow, tag=tag, limit=limit, updated_after=updated_after)
     return ask(ApiRequest("GET", "/runs", query | {"cursor": cursor or ""}))
 
 
-def run_stats() -> Script[dict[str, Any]]:
+def run_stats() -> Script[RunNumbersAnswer]:
     """Numbers of runs by status."""
     return ask(ApiRequest("GET", "/runs/stats"))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from pyoco_server.http_client.answers import RunAnswer
 from pyoco_server.http_client.calls import EventParser, deadline_after, given, key_header, left_sec, path_of
 from pyoco_server.http_client.script import (
     REQUEST_TIMEOUT_SEC,
@@ -22,6 +22,17 @@ from pyoco_server.http_client.script import (
     send,
 )
 
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import (
+        RetriedRunAnswer,
+        RunAnswer,
+        RunChangeAnswer,
+        RunGraphAnswer,
+        RunPageAnswer,
+        RunTasksAnswer,
+        SubmittedRunAnswer,
+    )
+
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 CANCEL_WAIT_SEC = 30.0
 # One request waits this long for the end of a run; then the next request continues the wait.
@@ -35,14 +46,14 @@ FLOW_NAME = "main"
 
 def submit_run(
     flow_name: str,
-    params: dict[str, Any] | None = None,
+    params: Mapping[str, object] | None = None,
     tag: str | None = None,
     tags: list[str] | None = None,
     *,
     start_at: float | None = None,
     expires_at: float | None = None,
     idempotency_key: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[SubmittedRunAnswer]:
     """`{"run_id", "status"}` of a stored and queued run; with `start_at` it starts at that instant.
 
     A run that has not started at `expires_at` ends CANCELLED, with the reason `expired`.
@@ -50,7 +61,7 @@ def submit_run(
     The request carries an idempotency key (a new one, unless given): if its answer is lost, it is sent
     again and makes no second run.
     """
-    wanted: dict[str, Any] = {"flow_name": flow_name, "params": params or {}}
+    wanted: dict[str, object] = {"flow_name": flow_name, "params": dict(params or {})}
     wanted |= given(tag=tag, tags=tags, start_at=start_at, expires_at=expires_at)
     return ask(ApiRequest("POST", "/runs", json=wanted, headers=key_header(idempotency_key)))
 
@@ -61,39 +72,29 @@ def submit_run_yaml(
     *,
     flow_name: str = FLOW_NAME,
     idempotency_key: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[SubmittedRunAnswer]:
     """`{"run_id", "status"}`: a run of the flow in this `flow.yaml`, stored and queued."""
-    form = {"flow_name": flow_name} | given(tag=tag)
+    form = {"flow_name": flow_name, **given(tag=tag)}
     files, headers = workflow_file(workflow_yaml), key_header(idempotency_key)
     return ask(ApiRequest("POST", "/runs/yaml", form=form, files=files, headers=headers))
 
 
-def get_run(run_id: str) -> Script[dict[str, Any]]:
+def get_run(run_id: str) -> Script[RunAnswer]:
     """The run: status, parameters, tags, the status of each task."""
     return ask(ApiRequest("GET", path_of("runs", run_id)))
 
 
-def read_run(run_id: str) -> Script[RunAnswer]:
-    """The run: status, parameters, tags, the status of each task."""
-    return cast("Script[RunAnswer]", get_run(run_id))
-
-
-def get_run_with_records(run_id: str) -> Script[dict[str, Any]]:
-    """Like `get_run`, with `task_records`: inputs, outputs and errors of every task."""
+def get_run_with_records(run_id: str) -> Script[RunAnswer]:
+    """The run with `task_records`: inputs, outputs and errors of every task."""
     return ask(ApiRequest("GET", path_of("runs", run_id), {"include": "records"}))
 
 
-def read_records(run_id: str) -> Script[RunAnswer]:
-    """The run with `task_records`: inputs, outputs and errors of every task."""
-    return cast("Script[RunAnswer]", get_run_with_records(run_id))
-
-
-def get_tasks(run_id: str) -> Script[dict[str, Any]]:
+def get_tasks(run_id: str) -> Script[RunTasksAnswer]:
     """`{"tasks", "task_records"}`: the status of each task, and its record."""
     return ask(ApiRequest("GET", path_of("runs", run_id, "tasks")))
 
 
-def get_graph(run_id: str) -> Script[dict[str, Any]]:
+def get_graph(run_id: str) -> Script[RunGraphAnswer]:
     """The tasks of the run and the edges between them."""
     return ask(ApiRequest("GET", path_of("runs", run_id, "graph")))
 
@@ -105,7 +106,7 @@ def list_runs(
     tag: str | None = None,
     full: bool = False,
     limit: int | None = None,
-) -> Script[list[dict[str, Any]]]:
+) -> Script[list[RunAnswer]]:
     """The runs that match, the newest first."""
     query = given(status=status, flow=flow, tag=tag, limit=limit, include="full" if full else None)
     return ask(ApiRequest("GET", "/runs", query))
@@ -122,7 +123,7 @@ def list_runs_vnext(
     cursor: str | None = None,
     workflow_yaml_sha256: str | None = None,
     q: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[RunPageAnswer]:
     """`{"items", "next_cursor"}`: pass the cursor on, with the same filters, until it is None.
 
     No run is missed while runs change: a run that changes after it was listed is listed again.
@@ -139,7 +140,7 @@ def watch_run(
     include_records: bool = False,
     since: float | None = None,
     timeout_sec: int | None = None,
-) -> Stream[dict[str, Any]]:
+) -> Stream[RunChangeAnswer]:
     """`{"event", "data"}` for each change of the run, until it ends or the time is over (60 s).
 
     One connection: if it breaks, `httpx.TransportError` is raised. `follow_run` connects again.
@@ -159,7 +160,7 @@ def follow_run(
     include_records: bool = False,
     since: float | None = None,
     timeout_sec: float | None = None,
-) -> Stream[dict[str, Any]]:
+) -> Stream[RunChangeAnswer]:
     """Like `watch_run`, until the run ends: opens the next stream where the last one ended or broke."""
     query = given(since=since, include="records" if include_records else None)
     deadline = deadline_after(timeout_sec)
@@ -204,9 +205,9 @@ def retry(
     *,
     from_start: bool = False,
     from_task: str | None = None,
-    params: dict[str, Any] | None = None,
+    params: Mapping[str, object] | None = None,
     idempotency_key: str | None = None,
-) -> Script[dict[str, Any]]:
+) -> Script[RetriedRunAnswer]:
     """`{"run_id", "status", "retry_of"}` of a new run, which executes only what has not succeeded.
 
     With `from_task` also that task and everything after it. `params` replace those of the run; reused
@@ -215,36 +216,34 @@ def retry(
     if from_start and from_task is not None:
         raise ValueError("Retry from the start or from a task.")
     begin = "start" if from_start else "failed" if from_task is None else "task"
-    wanted = {"from": begin} | given(task=from_task, params=params)
+    wanted: dict[str, object] = {
+        "from": begin,
+        **given(task=from_task, params=None if params is None else dict(params)),
+    }
     headers = key_header(idempotency_key)
     return ask(ApiRequest("POST", path_of("runs", run_id, "retry"), json=wanted, headers=headers))
 
 
-def cancel_run(run_id: str, wait: bool = False, timeout_sec: float | None = None) -> Script[dict[str, Any]]:
+def cancel_run(run_id: str, wait: bool = False, timeout_sec: float | None = None) -> Script[RunAnswer]:
     """Ask the run to stop. With `wait`: the ended run, within 30 s by default, else TimeoutError."""
     # A second cancel is an accepted no-op, so this request may be repeated without a key.
-    asked: dict[str, Any] = yield from ask(ApiRequest("POST", path_of("runs", run_id, "cancel")))
+    asked: RunAnswer = yield from ask(ApiRequest("POST", path_of("runs", run_id, "cancel")))
     if not wait or asked["status"] in TERMINAL:
         return asked
     return (yield from wait_run(run_id, CANCEL_WAIT_SEC if timeout_sec is None else timeout_sec))
 
 
-def wait_run(run_id: str, timeout_sec: float | None = None) -> Script[dict[str, Any]]:
+def wait_run(run_id: str, timeout_sec: float | None = None) -> Script[RunAnswer]:
     """The run when it has ended; TimeoutError after `timeout_sec` (None: no limit)."""
     deadline = deadline_after(timeout_sec)
     while True:
         wait_sec = left_sec(deadline, ONE_WAIT_SEC)
         response = yield from send(_waiting(path_of("runs", run_id), wait_sec))
-        run: dict[str, Any] = response.raise_for_status().json()
+        run: RunAnswer = response.raise_for_status().json()
         if run["status"] in TERMINAL:
             return run
         if wait_sec == 0:
             raise TimeoutError(f"Run {run_id} is still {run['status']} after {timeout_sec:g} s.")
-
-
-def wait_for_end(run_id: str, timeout_sec: float | None = None) -> Script[RunAnswer]:
-    """The run when it has ended; TimeoutError after `timeout_sec` (None: no limit)."""
-    return cast("Script[RunAnswer]", wait_run(run_id, timeout_sec))
 
 
 def workflow_file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:

@@ -9,9 +9,9 @@ stream also yields `Emit` for each item of its reader.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 import httpx
 
@@ -34,11 +34,11 @@ class ApiRequest:
 
     method: str
     path: str
-    query: dict[str, Any] = field(default_factory=dict)
-    json: Any = None
+    query: dict[str, object] = field(default_factory=dict)
+    json: object = None
     content: bytes | None = None
-    form: dict[str, Any] | None = None
-    files: dict[str, Any] | None = None
+    form: Mapping[str, object] | None = None
+    files: Mapping[str, tuple[str, bytes | BinaryIO, str]] | None = None
     headers: dict[str, str] = field(default_factory=dict)
     timeout_sec: float = REQUEST_TIMEOUT_SEC
     repeatable: bool = True
@@ -192,7 +192,7 @@ def _with_tries(policy: RequestRetryPolicy, tries_max: int) -> RequestRetryPolic
     )
 
 
-def advance(script: Generator[T, Any, Any], outcome: Any) -> T:
+def advance(script: Generator[T, Any, object], outcome: object) -> T:
     """The next step of the script. A broken connection is raised in it, where a retry decides about it."""
     if isinstance(outcome, httpx.TransportError):
         return script.throw(outcome)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
-from pyoco_server.http_client.answers import TagQueueAnswer
 from pyoco_server.http_client.calls import deadline_after, given, left_sec, path_of
 from pyoco_server.http_client.script import ApiRequest, ResumingStream, Script, ask
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import PatchedWorkerAnswer, TagQueueAnswer, WorkerAnswer
 
 ONE_STREAM_SEC = 600.0
 ALIVE = ("RUNNING", "IDLE")
 
-Worker = dict[str, Any]
+
+class _WorkerChange(TypedDict):
+    all: bool
+    workers: list[WorkerAnswer]
+    gone: list[str]
 
 
 class NotDrained(Exception):
@@ -26,7 +32,7 @@ def get_workers(
     state: str | None = None,
     include_hidden: bool | None = None,
     limit: int | None = None,
-) -> Script[list[Worker]]:
+) -> Script[list[WorkerAnswer]]:
     """Workers that are alive; with `scope="all"` also those that are gone."""
     query = given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     return ask(ApiRequest("GET", "/workers", query))
@@ -37,23 +43,23 @@ def list_worker_tags() -> Script[list[TagQueueAnswer]]:
     return ask(ApiRequest("GET", "/workers/tags"))
 
 
-def patch_worker_hidden(worker_id: str, hidden: bool) -> Script[dict[str, Any]]:
+def patch_worker_hidden(worker_id: str, hidden: bool) -> Script[PatchedWorkerAnswer]:
     """Leave the worker out of lists, or show it again."""
     return ask(ApiRequest("PATCH", path_of("workers", worker_id), json={"hidden": hidden}))
 
 
-def patch_worker_draining(worker_id: str, *, draining: bool) -> Script[dict[str, Any]]:
+def patch_worker_draining(worker_id: str, *, draining: bool) -> Script[PatchedWorkerAnswer]:
     """Let the running process finish its runs and take no new ones, or take runs again."""
     return ask(ApiRequest("PATCH", path_of("workers", worker_id), json={"draining": draining}))
 
 
-def wait_drained(worker_id: str, timeout_sec: float | None = None) -> Script[Worker]:
+def wait_drained(worker_id: str, timeout_sec: float | None = None) -> Script[WorkerAnswer]:
     """The worker, when it drains and has no run left, or has stopped gracefully.
 
     TimeoutError after `timeout_sec`; NotDrained when it no longer drains.
     """
     deadline = deadline_after(timeout_sec)
-    first: Worker | None = None
+    first: WorkerAnswer | None = None
     stream = ResumingStream(lambda: _stream_request(left_sec(deadline, ONE_STREAM_SEC)))
     while True:
         event = yield from stream.next()
@@ -68,7 +74,7 @@ def wait_drained(worker_id: str, timeout_sec: float | None = None) -> Script[Wor
             first = first or worker
 
 
-def _check_still_draining(worker_id: str, worker: Worker, first: Worker | None) -> None:
+def _check_still_draining(worker_id: str, worker: WorkerAnswer, first: WorkerAnswer | None) -> None:
     if first is not None and worker["instance_id"] != first["instance_id"]:
         raise NotDrained(f"Worker {worker_id} was started again and takes runs.")
     if worker["state"] not in ALIVE:
@@ -78,7 +84,7 @@ def _check_still_draining(worker_id: str, worker: Worker, first: Worker | None) 
         raise NotDrained(f"Worker {worker_id} is not asked to drain any more.")
 
 
-def _entries(worker_id: str, change: dict[str, Any]) -> list[Worker]:
+def _entries(worker_id: str, change: _WorkerChange) -> list[WorkerAnswer]:
     found = [one for one in change["workers"] if one["worker_id"] == worker_id]
     if worker_id in change["gone"] or (change["all"] and not found):
         raise NotDrained(f"There is no worker {worker_id}, or not any more.")

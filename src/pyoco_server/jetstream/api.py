@@ -46,6 +46,8 @@ BATCH_MAX = 256
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 END_OF_BATCH = 204
 NOT_FOUND = 404
+ALL_SUBJECTS = ">"
+_LAST_OF_ALL = msgspec.json.encode({"last_by_subj": ALL_SUBJECTS})
 
 
 T = TypeVar("T")
@@ -142,6 +144,10 @@ class JetStream:
     async def last(self, stream: str, subject: str) -> StoredMessage | None:
         return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}.{subject}"))
 
+    async def end(self, stream: str) -> StoredMessage | None:
+        """The last message of the stream; None if it was removed. Does not search the subjects."""
+        return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}", _LAST_OF_ALL))
+
     async def first(self, stream: str, subject: str) -> StoredMessage | None:
         ask = msgspec.json.encode({"next_by_subj": subject, "seq": 1})
         return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}", ask))
@@ -200,6 +206,9 @@ class JetStream:
 
     async def last_at_leader(self, stream: str, subject: str) -> StoredMessage | None:
         return await self._at_leader(stream, {"last_by_subj": subject})
+
+    async def end_at_leader(self, stream: str) -> StoredMessage | None:
+        return await self.last_at_leader(stream, ALL_SUBJECTS)
 
     async def at_leader(self, stream: str, seq: int) -> StoredMessage | None:
         return await self._at_leader(stream, {"seq": seq})

@@ -194,6 +194,17 @@ class BrokerClient(Client):
             self._transport = Transport()
         await super()._connect_to_server(server)
 
+    async def _process_connect_init(self) -> None:
+        """From now on messages are handled when they are received. The task that nats-py has started here
+        reads the rest."""
+        await super()._process_connect_init()
+        if isinstance(self._transport, Transport):
+            self._transport.deliver_to(self._take)
+
+    def _take(self, data: bytes) -> bytes:
+        """After a lost connection the rest of what it has sent is not handled."""
+        return self._parser.take(data) if self.is_connected else data
+
     def _check(self, subject: str, size: int) -> None:
         """The broker closes the connection after either of these, and all requests in flight fail."""
         if not subject or " " in subject or not subject.isprintable():

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 
 from pyoco_server.clock import elapsed
-from pyoco_server.jetstream.api import NANOSECONDS, JetStream
+from pyoco_server.jetstream.api import NANOSECONDS, JetStream, StoredMessage
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.confirmed_reads import MARK, is_mark, wait_for_majority
 from pyoco_server.jetstream.descriptions import ConsumerSettings
@@ -135,6 +135,15 @@ class OrderedConsumer:
     def reached(self) -> int:
         """Every message up to this sequence was delivered, or is gone from the stream."""
         return max(self.position, self._confirmed)
+
+    def has_delivered(self, message: StoredMessage) -> bool:
+        """Whether this message was delivered, and is not only another one with its sequence.
+
+        False also if many others were delivered after it.
+        """
+        if is_mark(message.headers):  # is not delivered; what is before it was, if it was reached
+            return self.reached >= message.seq
+        return self.stream_position.has(message.seq, message.stored_at_ns)
 
     async def catch_up(self, seq: int, within_sec: float) -> bool:
         """Whether everything up to `seq` was delivered within this time, and is known to be in the stream."""

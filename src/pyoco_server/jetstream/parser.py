@@ -2,6 +2,9 @@
 
 Complete messages are passed on at once. A part of a message is kept until the rest arrives. Any other line of
 the protocol (INFO, PING, an error) goes to the base class.
+
+`take` is called with what was received, before the task that reads the connection is woken. Nearly always it
+leaves nothing to that task.
 """
 
 from __future__ import annotations
@@ -23,8 +26,45 @@ class MessageParser(Parser):
         self._hand_over = hand_over
         # Whether anything was received since this was last set to False.
         self.has_received = False
+        self._is_parsing = False
+
+    def take(self, data: bytes) -> bytes:
+        """Passes complete messages on and keeps a part of one. Returns the rest, which `parse` has to read.
+
+        Returns everything while `parse` is in the middle of something.
+        """
+        self.has_received = True
+        if self._is_parsing or self.state != AWAITING_CONTROL_LINE:
+            return data
+        if self.buf:
+            data = bytes(self.buf) + data
+            self.buf.clear()
+        place = 0
+        while place < len(data):
+            try:
+                message = _message_at(data, place)
+            except (ValueError, IndexError):
+                return data[place:]  # `parse` ends the connection
+            if message is None:
+                break
+            sid, subject, reply, headers, payload, after = message
+            if not self._hand_over(sid, subject, reply, headers or b"", payload):
+                return data[place:]
+            place = after
+        rest = data[place:]
+        if _may_be_message(rest):
+            self.buf.extend(rest)
+            return b""
+        return rest
 
     async def parse(self, data: bytes = b"") -> None:
+        self._is_parsing = True
+        try:
+            await self._parse(data)
+        finally:
+            self._is_parsing = False
+
+    async def _parse(self, data: bytes) -> None:
         self.has_received = True
         if self.state != AWAITING_CONTROL_LINE:
             await super().parse(data)

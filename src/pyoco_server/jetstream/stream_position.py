@@ -21,8 +21,10 @@ from pyoco_server.jetstream.api import JetStream, StoredMessage
 from pyoco_server.jetstream.confirmed_reads import is_mark
 from pyoco_server.jetstream.descriptions import StreamInfo
 
-# How many messages are remembered. If all of them are gone, everything is read again.
+# How many messages are remembered beyond a restart. If all of them are gone, everything is read again.
 STEPS_MAX = 16
+# In memory, for `has`.
+RECENT_STEPS_MAX = 64
 
 
 class Step(NamedTuple):
@@ -43,7 +45,7 @@ class StreamPosition:
         self.position = position
         # When the stream was created: another stream is read from its beginning. Empty: not known yet.
         self.created = created
-        self._steps: deque[Step] = deque(steps, STEPS_MAX)
+        self._steps: deque[Step] = deque(steps, RECENT_STEPS_MAX)
 
     @classmethod
     def load(cls, kept: dict[str, str]) -> StreamPosition:
@@ -53,7 +55,7 @@ class StreamPosition:
         return cls(position, kept.get("created", ""), steps) if steps else cls()
 
     def dump(self) -> dict[str, str]:
-        steps = msgspec.json.encode(list(self._steps)).decode()
+        steps = msgspec.json.encode(self._last_steps()).decode()
         return {"position": str(self.position), "created": self.created, "steps": steps}
 
     @property
@@ -65,6 +67,13 @@ class StreamPosition:
         self.position = step.seq
         self._steps.append(step)
 
+    def has(self, seq: int, stored_at: str | None) -> bool:
+        """Whether this message was read. False also if it is not one of the last ones."""
+        return any(step.seq == seq and step.stored_at == stored_at for step in reversed(self._steps))
+
+    def _last_steps(self) -> list[Step]:
+        return list(self._steps)[-STEPS_MAX:]
+
     async def stands(self, jetstream: JetStream, stream: str, subjects: str, info: StreamInfo) -> bool:
         """Whether everything that was read is in the stream, or replaced by messages still to be read.
 
@@ -72,7 +81,7 @@ class StreamPosition:
         """
         if self.created not in ("", info.created) or self.position > info.state.last_seq:
             return False
-        for step in reversed(self._steps):
+        for step in reversed(self._last_steps()):
             found = await jetstream.at_leader(stream, step.seq)
             if found is not None:
                 if (found.subject, found.stored_at_ns) != (step.subject, step.stored_at):

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from pyoco_server.json_schema.check import Mismatch
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.reduce import Folding
 from pyoco_server.lifecycle.run import Run
@@ -27,12 +28,16 @@ class Reason(StrEnum):
     UNKNOWN_TASK = "UNKNOWN_TASK"
     TASK_STATUS = "TASK_STATUS"
     ATTEMPT = "ATTEMPT"
+    ANSWER = "ANSWER"
     TOO_MANY_TAGS = "TOO_MANY_TAGS"
     EXPIRED = "EXPIRED"
 
 
 class Refused(msgspec.Struct, frozen=True):
+    """`problems`: of an answer that does not have the required form."""
+
     reason: Reason
+    problems: tuple[Mismatch, ...] = ()
 
 
 Events = tuple[e.Event, ...]

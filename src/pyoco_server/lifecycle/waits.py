@@ -4,6 +4,10 @@ The result of a wait needs no worker. It is recorded in the commit of the answer
 the run next finds it there. `decide.py` has checked lock one before.
 """
 
+import msgspec
+
+from pyoco_server.json_schema.check import Mismatch, problems_of
+from pyoco_server.json_value import JsonValue
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.client_driven import fail, ready, succeed
@@ -12,6 +16,8 @@ from pyoco_server.lifecycle.graph import GraphTask, OnTimeout, TaskKind, task_of
 from pyoco_server.lifecycle.run import Run, TaskRecord, Wait, is_expired
 from pyoco_server.lifecycle.status import Driver, TaskStatus
 
+# The member of a prompt that has the JSON Schema of the payload.
+ANSWER_SCHEMA = "answer_schema"
 TIMED_OUT = "ERR_TIMEOUT"
 REJECTED = "REJECTED"
 # The reason of the cancel of a run that has not started in time.
@@ -24,6 +30,8 @@ def resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
         return Refused(Reason.NOT_WAITING)
     if record.wait.key != command.wait_key:
         return Refused(Reason.WAIT_KEY)
+    if not command.rejected and (problems := _answer_problems(record.wait, command.payload)):
+        return Refused(Reason.ANSWER, problems)
     draft = Draft(run, at)
     task = task_of(run.graph, command.task)
     goes_on = task is not None and task.type is TaskKind.TASK and not command.rejected
@@ -33,6 +41,13 @@ def resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
     elif not goes_on:
         _succeed(draft, command.task, record.wait, command.payload)
     return draft.events
+
+
+def _answer_problems(wait: Wait, payload: JsonValue) -> tuple[Mismatch, ...]:
+    schema = (wait.prompt or {}).get(ANSWER_SCHEMA)
+    if isinstance(schema, msgspec.Raw):  # as the commit has it that this process wrote
+        schema = msgspec.json.decode(schema)
+    return problems_of(schema, payload) if isinstance(schema, dict) else ()
 
 
 def pass_time(run: Run, at: float) -> Events:

@@ -23,9 +23,10 @@ COMMIT_BYTES = 200
 
 
 class _Commits:
-    __slots__ = ("bytes", "last_seq", "payloads")
+    __slots__ = ("bytes", "has_ended", "last_seq", "payloads")
 
     def __init__(self) -> None:
+        self.has_ended = False
         self.payloads: list[bytes] = []
         self.last_seq = 0
         self.bytes = 0
@@ -66,6 +67,16 @@ class RecentRuns:
             self.drop(run_id)
         while self._bytes > KEPT_BYTES_MAX or len(self._kept) > KEPT_RUNS_MAX:
             self.drop(next(iter(self._kept)))
+
+    def note_end(self, run_id: str) -> None:
+        """Its last commit has ended the run, or came after its end."""
+        if (kept := self._kept.get(run_id)) is not None:
+            kept.has_ended = True
+
+    def has_ended(self, run_id: str) -> bool:
+        """Whether all commits of the run are kept, and it has ended. Nothing is decoded for this."""
+        kept = self._kept.get(run_id)
+        return kept is not None and kept.has_ended
 
     def find(self, run_id: str) -> StoredRun | None:
         """The run with all its tasks, but without sizes; None if it is not kept, or was erased."""

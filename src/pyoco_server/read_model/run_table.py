@@ -45,7 +45,7 @@ EXECUTING = "EXECUTING"
 LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
 
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 13
+SCHEMA = 14
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -67,7 +67,7 @@ _LISTED_BY = ((), ("status",), ("flow",), ("tag",), ("status", "flow"), ("status
 _LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
 _FILTERS = ("tenant", "schedule", "batch", "yaml", "status", "flow", "tag")
 # A schedule belongs to one tenant.
-_BY_SCHEDULE = ("schedule",)
+_BY_SCHEDULE = (("schedule",), ("schedule", "status"))
 # So does a batch.
 _BY_BATCH = (("batch",), ("batch", "status"))
 _RARE = frozenset({"tenant", "schedule", "batch", "yaml"})
@@ -190,14 +190,14 @@ class RunTable(DisposableTables):
 
     def counts_of_batch(self, batch: str) -> dict[str, int]:
         """By listed status. Costs a step of an index for each run of the batch."""
-        counts: dict[str, int] = {}
-        for archived in (False, True):
-            source = f"runs INDEXED BY {index_name(('batch', 'status'), archived)}"
-            where = f"{ARCHIVED[archived]} AND batch = ? GROUP BY status"
-            query = f"SELECT status, count(*) FROM {source} WHERE {where}"
-            for status, count in self._db.execute(query, (batch,)):
-                counts[status] = counts.get(status, 0) + count
-        return counts
+        return self._counts("batch", batch)
+
+    def counts_of_schedule(self, schedule_id: str) -> dict[str, int]:
+        """By status. Costs a step of an index for each run of the schedule."""
+        found = self._counts("schedule", schedule_id)
+        if waiting := found.pop(WAITING, 0):
+            found[RunStatus.RUNNING.value] = found.get(RunStatus.RUNNING.value, 0) + waiting
+        return found
 
     def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
         """Tenant, status and last change. Scans all runs, as above."""
@@ -235,6 +235,16 @@ class RunTable(DisposableTables):
 
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def _counts(self, column: str, value: str) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for archived in (False, True):
+            source = f"runs INDEXED BY {index_name((column, 'status'), archived)}"
+            where = f"{ARCHIVED[archived]} AND {column} = ? GROUP BY status"
+            query = f"SELECT status, count(*) FROM {source} WHERE {where}"
+            for status, count in self._db.execute(query, (value,)):
+                counts[status] = counts.get(status, 0) + count
+        return counts
 
     def _one(self, query: str, *values: str) -> bytes | None:
         row = self._db.execute(query, values).fetchone()
@@ -284,7 +294,7 @@ def _list_indexes() -> Iterator[str]:
     """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
-    for columns, archived in product((*listed, _BY_SCHEDULE, *_BY_BATCH), (False, True)):
+    for columns, archived in product((*listed, *_BY_SCHEDULE, *_BY_BATCH), (False, True)):
         rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
         name, order = index_name(columns, archived), ", ".join((*columns, "seq"))
         yield f"CREATE INDEX {name} ON runs ({order}) WHERE {ARCHIVED[archived]}{rare};\n"
@@ -296,10 +306,9 @@ def index_name(columns: Iterable[str], archived: bool) -> str:
 
 def _best_index(given: Iterable[str]) -> tuple[str, ...]:
     asked = set(given)
-    if "batch" in asked:
-        return max((columns for columns in _BY_BATCH if set(columns) <= asked), key=len)
-    if "schedule" in asked:
-        return _BY_SCHEDULE
+    for name, indexes in (("batch", _BY_BATCH), ("schedule", _BY_SCHEDULE)):
+        if name in asked:
+            return indexes["status" in asked]
     owner = ("tenant",) if "tenant" in asked else ()
     known = (*_LISTED_BY_YAML, *_LISTED_BY) if "yaml" in asked else _LISTED_BY
     fitting = [columns for columns in known if set(columns) <= asked]

@@ -168,6 +168,7 @@ class ReadModel:
         if run is not None:
             self.notifications.send_new_commit(seq, before, run, events)
             if run.is_terminal:
+                self.recent.note_end(run_id)
                 self.notifications.send_end(run_id)
         self.notifications.send_commit(run_id, seq, number, events)
         self.target = max(self.target, seq)

@@ -41,6 +41,9 @@ REFUSED_PER_RUN_MAX = 20
 REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
 BATCH_KEPT_SEC = 30 * 86_400.0
+# What happened to the occurrences of a schedule: the latest entries of each.
+OCCURRENCES_PER_SCHEDULE_MAX = 1_000
+OCCURRENCES_KEPT_SEC = 366 * 86_400.0
 
 
 def streams(config: NatsBackendConfig) -> list[StreamSettings]:
@@ -87,15 +90,7 @@ def streams(config: NatsBackendConfig) -> list[StreamSettings]:
                 "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
             },
         },
-        {
-            "name": config.refused_stream,
-            "subjects": [f"{config.refused_subject_prefix}.*"],
-            "retention": "limits",
-            "max_msgs_per_subject": REFUSED_PER_RUN_MAX,
-            "max_age": int(REFUSED_KEPT_SEC * NANOSECONDS),
-            "max_msgs": REFUSED_MAX,
-            "allow_direct": True,
-        },
+        *_histories(config),
         *_buckets(config),
     ]
 
@@ -159,9 +154,7 @@ async def accept_lost_log(jetstream: JetStream, config: NatsBackendConfig) -> bo
 async def _check_no_log_is_lost(jetstream: JetStream, config: NatsBackendConfig) -> None:
     if not await _has_runs_of_ours(jetstream, config):
         return
-    if (
-        await _settings(jetstream, config.events_stream) is None
-    ):  # otherwise another process has just created it
+    if await _settings(jetstream, config.events_stream) is None:  # else another process has just created it
         raise LogLost(config.events_stream)
 
 
@@ -241,6 +234,28 @@ class _OverNatsPy:
 
     async def send(self, subject: str, payload: bytes, headers: bytes = b"") -> list[Reply]:
         return [await self.ask(subject, payload, headers)]
+
+
+def _histories(config: NatsBackendConfig) -> list[StreamSettings]:
+    return [
+        {
+            "name": config.refused_stream,
+            "subjects": [f"{config.refused_subject_prefix}.*"],
+            "retention": "limits",
+            "max_msgs_per_subject": REFUSED_PER_RUN_MAX,
+            "max_age": int(REFUSED_KEPT_SEC * NANOSECONDS),
+            "max_msgs": REFUSED_MAX,
+            "allow_direct": True,
+        },
+        {
+            "name": config.occurrences_stream,
+            "subjects": [f"{config.occurrences_subject_prefix}.*"],
+            "retention": "limits",
+            "max_msgs_per_subject": OCCURRENCES_PER_SCHEDULE_MAX,
+            "max_age": int(OCCURRENCES_KEPT_SEC * NANOSECONDS),
+            "allow_direct": True,
+        },
+    ]
 
 
 def _buckets(config: NatsBackendConfig) -> list[StreamSettings]:

@@ -255,7 +255,7 @@ class Store:
                 self.why_not_ready = None
                 return
             except Unavailable as error:
-                self.why_not_ready = error.public_message
+                self.why_not_ready = _reason(error)
                 self._report_streams(error)
                 await asyncio.sleep(RESOURCES_PAUSE_SEC)
 
@@ -281,7 +281,7 @@ class Store:
                 self._note(await resources.ensure(self.jetstream, self.config, created))
                 return bool(created) or has_stopped
             except (StreamDoesNotFit, LogLost) as error:
-                self.why_not_ready, has_stopped = error.public_message, True
+                self.why_not_ready, has_stopped = _reason(error), True
                 self._report_streams(error)
             except Unavailable as error:
                 self._report_streams(error)
@@ -356,6 +356,11 @@ class Store:
         if isinstance(error, ssl.SSLCertVerificationError):
             return CERTIFICATE_REFUSED
         return "cannot connect to the broker"
+
+
+def _reason(error: Unavailable) -> str:
+    """As the end of a sentence: its readers add the period."""
+    return error.public_message.removesuffix(".")
 
 
 async def _answers(server: str) -> bool:

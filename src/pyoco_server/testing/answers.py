@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 # `release#2[0]`: of the task `release`, the second position in the program, the first iteration.
 _POSITION_AND_ITERATION = re.compile(r"(?:#\d+)?(?:\[\d+\])*$")
@@ -17,7 +16,7 @@ ANSWER_AFTER_SEC = 1.0
 class Approve:
     """The result of the task is `payload`. `after_sec`: virtual seconds after the question."""
 
-    payload: Any = None
+    payload: object = None
     by: str | None = None
     comment: str | None = None
     after_sec: float = ANSWER_AFTER_SEC
@@ -41,7 +40,7 @@ class AskedApproval:
 
     task: str
     wait_key: str
-    prompt: Mapping[str, Any]
+    prompt: Mapping[str, object]
     deadline_at: float | None
 
 

@@ -20,6 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, WaitAnswer
 from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
 from pyoco_server.ids import new_uuid
+from pyoco_server.json_schema.check import place_of
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Reason
@@ -55,7 +56,7 @@ AnyFlow = Flow | Callable[[], Flow] | YamlFlow
 
 def run_flow(
     flow: AnyFlow,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, object] | None = None,
     *,
     approvals: Approvals | None = None,
     cancel_when: EventTest | None = None,
@@ -183,7 +184,7 @@ class _FlowRun(Outside):
         if self._run.is_terminal or self._journal.is_worker_lost:
             return
         refused = self._journal.commit(ending)
-        if refused is Reason.CANCEL_REQUESTED:
+        if refused is not None and refused.reason is Reason.CANCEL_REQUESTED:
             self._commit(c.ConfirmCancelled(fence=self._run.fence))
         else:
             assert refused is None, refused
@@ -284,7 +285,14 @@ class _FlowRun(Outside):
         if isinstance(answer, Reject):
             self._commit(msgspec.structs.replace(resume, rejected=True))
         else:
-            self._commit(msgspec.structs.replace(resume, payload=_as_json(answer.payload)))
+            self._approve(msgspec.structs.replace(resume, payload=_as_json(answer.payload)))
+
+    def _approve(self, resume: c.ResumeTask) -> None:
+        refused = self._journal.commit(resume)
+        if refused is not None and refused.reason is Reason.ANSWER:
+            sentences = [f"{place_of(('payload', *path))} {message}" for path, message, _ in refused.problems]
+            raise ValueError(f"The answer to '{resume.task}' does not match its type: {'; '.join(sentences)}")
+        assert refused is None, f"the answer was refused: {refused}"
 
     def _pass_on(self, ended: set[str]) -> None:
         """An engine that executes other tasks of the run gets the outcome; else the next claim has it."""
@@ -295,7 +303,7 @@ class _FlowRun(Outside):
             self._engine.answer(self._run.run_id, task, WaitAnswer(record.output, record.error))
 
 
-def _submission(flow: AnyFlow, params: Mapping[str, Any] | None, run_id: str) -> e.RunSubmitted:
+def _submission(flow: AnyFlow, params: Mapping[str, object] | None, run_id: str) -> e.RunSubmitted:
     """Params pass through JSON, as in a request."""
     if not isinstance(flow, YamlFlow):
         given = _as_json(dict(params or {}))
@@ -329,7 +337,7 @@ def _source(flow: AnyFlow) -> Resolve:
     return lambda run: by_name.resolve(run.flow_name, None, (), (), awaited(run))
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

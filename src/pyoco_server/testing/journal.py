@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pyoco_server.engine import StopRun
 from pyoco_server.lifecycle.commands import Command, SubmitRun, SucceedTask
-from pyoco_server.lifecycle.decide import Reason, Refused, decide_and_fold
+from pyoco_server.lifecycle.decide import Refused, decide_and_fold
 from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import OutputKept
@@ -49,11 +49,11 @@ class Journal:
     def announce_submission(self) -> None:
         self._on_event(self._events[0])
 
-    def commit(self, *commands: Command) -> Reason | None:
-        """Returns the reason if they were refused. Raises WorkerLost, once."""
+    def commit(self, *commands: Command) -> Refused | None:
+        """Returns the refusal, if they were refused. Raises WorkerLost, once."""
         decided = decide_and_fold(self.run, commands, self._now())
         if isinstance(decided, Refused):
-            return decided.reason
+            return decided
         events, run = decided
         self._check_worker(events)
         assert run is not None

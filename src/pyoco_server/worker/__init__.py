@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyoco_server.worker.worker import PyocoNatsWorker
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["PyocoNatsWorker"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imported at the first use: slots import this package too, and do not need the broker's client."""
     if name != "PyocoNatsWorker":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
@@ -48,8 +48,12 @@ class Performer(Protocol):
         """The flows that the resolver lists, with a description each; empty if it lists none."""
 
     @property
-    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+    def flow_params(self) -> dict[str, list[dict[str, object]]]:
         """Their parameters, as far as they could be inspected."""
+
+    @property
+    def slot_pids(self) -> list[int]:
+        """The processes that execute runs; none if that is this process."""
 
     async def hand_back(self) -> None:
         """Stop the runs in flight, if that is possible: `perform` then hands them back."""

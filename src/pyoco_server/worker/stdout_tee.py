@@ -11,7 +11,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.worker.slots.capture import LineStream, LogLines
@@ -70,7 +69,7 @@ class _Tee:
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
 
 

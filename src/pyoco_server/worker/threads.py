@@ -80,13 +80,17 @@ class Threads:
         return self._flows.announced
 
     @property
-    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+    def flow_params(self) -> dict[str, list[dict[str, object]]]:
         """Not inspected: the resolver is part of the program, and is called for runs only."""
         return {}
 
     @property
     def paths_in_use(self) -> AbstractSet[Path]:
         return {self._path} if self._path is not None else set()
+
+    @property
+    def slot_pids(self) -> list[int]:
+        return []
 
     async def hand_back(self) -> None:
         """A thread cannot be stopped: its run is reported lost when this worker's lease expires."""
@@ -128,10 +132,10 @@ class Threads:
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=error_text(ending))
         return ending
 
-    def _leave_behind(self, performing: asyncio.Future[Any]) -> None:
+    def _leave_behind(self, performing: asyncio.Future[Ending | BaseException]) -> None:
         self._left_behind += 1
 
-        def on_return(done: asyncio.Future[Any]) -> None:
+        def on_return(done: asyncio.Future[Ending | BaseException]) -> None:
             self._left_behind -= 1
             if not done.cancelled():
                 done.exception()  # the run has ended without it

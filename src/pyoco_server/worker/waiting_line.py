@@ -32,6 +32,8 @@ class WaitingLine:
 
     def wake(self, count: int | None = 1) -> None:
         """The first ones; None: all."""
+        if not self._waiting:
+            return
         for waiter in list(self._waiting)[:count]:
             self._waiting.remove(waiter)
             if not waiter.done():

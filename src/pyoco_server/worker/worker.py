@@ -11,7 +11,6 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid, Unavailable
@@ -28,6 +27,7 @@ from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.places import SHARES, Place, Places
 from pyoco_server.worker.presence.draining import Draining
 from pyoco_server.worker.presence.heartbeat import Heartbeat
+from pyoco_server.worker.presence.usage import Usage
 from pyoco_server.worker.slots.pool import Slots
 from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 from pyoco_server.worker.threads import FlowResolver, Threads
@@ -61,6 +61,7 @@ class PyocoNatsWorker:
             store, self._claimant, self._tags, self._slots, self._in_flight.keys(), self._entry_members
         )
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._heartbeat.publish_soon)
+        self._usage = Usage(lambda: performer.slot_pids)
         self._draining = Draining(store, self._claimant, self._heartbeat.publish)
         self._puller: JobPuller | None = None
         self._quarantine = Quarantine(store)
@@ -109,7 +110,7 @@ class PyocoNatsWorker:
         self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is None:
             return None
-        place = Place(self._places)
+        place = self._places.take_now()
         try:
             return (await self._handle(delivery, place)).run_id
         finally:
@@ -153,13 +154,14 @@ class PyocoNatsWorker:
         self._stop_reason = reason
         await self._services.stop()
 
-    def _entry_members(self) -> dict[str, Any]:
+    def _entry_members(self) -> dict[str, object]:
         return {
             "wheel_sync": self._wheels.described(),
             "flows": self._performer.flows,
             "flow_params": self._performer.flow_params,
             "draining": self._draining.is_draining,
             "problem": self._performer.problem,
+            "usage": self._usage.described(),
         }
 
     def _all_services(self) -> list[Service]:

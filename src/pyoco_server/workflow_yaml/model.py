@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Collect = Literal["list", "last", "first", "flatten"]
 
@@ -19,7 +19,7 @@ class TaskConfig:
 
     callable: str | None = None
     use: str | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, object] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
 
 
@@ -28,7 +28,7 @@ class FlowConfig:
     """`pipeline` is the parsed graph."""
 
     graph: str
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, object]
     pipeline: Pipeline
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 from pyoco_server.workflow_yaml.graph import Report, parse_graph
 from pyoco_server.workflow_yaml.model import FlowConfig, Pipeline, WorkflowConfig
 from pyoco_server.workflow_yaml.problems import Lines, Path, Problems, WorkflowYamlValidationError
-from pyoco_server.workflow_yaml.reading import Scalar, decoded, plain, read
+from pyoco_server.workflow_yaml.reading import Scalar, decoded, plain_members, read
 from pyoco_server.workflow_yaml.references import check_references
 from pyoco_server.workflow_yaml.schema import Schema
 
@@ -32,7 +31,7 @@ def parse_workflow_yaml_bytes(raw: bytes, *, require_flow: bool = True) -> Parse
     return ParsedWorkflowYaml(config, hashlib.sha256(raw).hexdigest(), len(raw))
 
 
-def extract_flow_defaults(parsed: ParsedWorkflowYaml) -> dict[str, Any]:
+def extract_flow_defaults(parsed: ParsedWorkflowYaml) -> dict[str, object]:
     """The default parameters of a run."""
     return dict(parsed.config.flow.defaults) if parsed.config.flow else {}
 
@@ -47,7 +46,7 @@ class _Reader:
     def config(self, *, require_flow: bool) -> WorkflowConfig:
         schema = self._schema
         version, flow = schema.version(), schema.flow(required=require_flow)
-        graph, defaults = (schema.graph(flow), plain(schema.defaults(flow))) if flow else (None, {})
+        graph, defaults = (schema.graph(flow), plain_members(schema.defaults(flow))) if flow else (None, {})
         tasks, pipes, runtime = schema.tasks(), schema.pipes(), schema.runtime()
         read_pipes = {name: self._pipeline(node, ("pipes", name)) for name, node in pipes.items()}
         pipeline = self._pipeline(graph, ("flow", "graph")) if graph else None

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, Problem
 
 PROBLEMS_MAX = 20
 NAME_CHARS_MAX = 64
@@ -36,9 +36,14 @@ class WorkflowProblem:
     place: SourcePosition
     path: Path = ()
 
-    def described(self) -> dict[str, Any]:
-        where = {"line": self.place.line, "column": self.place.column}
-        return {"loc": ["workflow", *self.path], "msg": self.msg, "type": self.type} | where
+    def described(self) -> Problem:
+        return {
+            "loc": ["workflow", *self.path],
+            "msg": self.msg,
+            "type": self.type,
+            "line": self.place.line,
+            "column": self.place.column,
+        }
 
 
 class WorkflowYamlValidationError(Invalid, ValueError):

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import yaml
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.workflow_yaml.problems import (
     Lines,
     Problems,
@@ -33,12 +35,12 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1  # integers that all JSON parsers accept
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # The loader in C is several times faster; not every installation has it.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"yes", "true", "on"})
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 _BASED = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]+|b[01_]+)")
-_resolver: Any = Resolver()  # its methods have no types
+_resolve: Callable[[type[ScalarNode], str, tuple[bool, bool]], object] = Resolver().resolve
 
 JsonScalar = str | int | float | bool | None
 
@@ -111,7 +113,7 @@ def read(text: str, lines: Lines, problems: Problems, *, nodes_max: int = NODES_
     return composer.root
 
 
-def plain(node: Node) -> Any:
+def plain(node: Node) -> JsonValue:
     """The value without positions; its problems were reported before."""
     match node:
         case Scalar():
@@ -119,12 +121,16 @@ def plain(node: Node) -> Any:
         case Items():
             return [plain(one) for one in node.nodes]
         case Entries():
-            return {key: plain(entry.node) for key, entry in node.by_key.items()}
+            return plain_members(node)
         case UnreadableYaml():
             return None
 
 
-def _not_yaml(error: Any, lines: Lines, problems: Problems) -> WorkflowYamlValidationError:
+def plain_members(entries: Entries) -> JsonObject:
+    return {key: plain(entry.node) for key, entry in entries.by_key.items()}
+
+
+def _not_yaml(error: yaml.MarkedYAMLError, lines: Lines, problems: Problems) -> WorkflowYamlValidationError:
     mark = error.problem_mark or error.context_mark
     place = lines.position(lines.index(mark.line, mark.column)) if mark else SourcePosition(1, 1)
     sentence = f"The file is not valid YAML: {error.problem or error.context}."
@@ -144,7 +150,7 @@ class _Composer:
         self._documents = 0
         self.root: Node | None = None
 
-    def take(self, event: Any) -> None:
+    def take(self, event: yaml.Event) -> None:
         match event:
             case yaml.DocumentStartEvent():
                 self._documents += 1
@@ -166,7 +172,7 @@ class _Composer:
                 self._report("alias_refused", "Aliases (*name) are not accepted; write it out.", event)
                 self._add(UnreadableYaml(self._place(event)))
 
-    def _check(self, event: Any) -> None:
+    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         self._nodes += 1
         if self._nodes > self._nodes_max:
             raise self._fail("too_many_values", f"The file has more than {self._nodes_max} values.", event)
@@ -182,10 +188,10 @@ class _Composer:
         self._open.append(collection)
         self._keys.append(None)
 
-    def _scalar(self, event: Any) -> Node:
+    def _scalar(self, event: yaml.ScalarEvent) -> Node:
         place = self._place(event)
-        begin = self._lines.index(event.start_mark.line, event.start_mark.column)
-        end = self._lines.index(event.end_mark.line, event.end_mark.column)
+        begin = self._lines.index(*_line_and_column(event.start_mark))
+        end = self._lines.index(*_line_and_column(event.end_mark))
         if _SURROGATE.search(event.value):
             self._problems.add("invalid_value", "Half of a surrogate pair is no character.", place)
             return UnreadableYaml(place)
@@ -219,14 +225,25 @@ class _Composer:
         else:
             outer.by_key[key.value] = YamlEntry(key.place, node)
 
-    def _place(self, event: Any) -> SourcePosition:
-        return SourcePosition(event.start_mark.line + 1, event.start_mark.column + 1)
+    def _place(self, event: yaml.Event) -> SourcePosition:
+        line, column = _line_and_column(event.start_mark)
+        return SourcePosition(line + 1, column + 1)
 
-    def _report(self, kind: str, msg: str, event: Any) -> None:
+    def _report(self, kind: str, msg: str, event: yaml.Event) -> None:
         self._problems.add(kind, msg, self._place(event))
 
-    def _fail(self, kind: str, msg: str, event: Any) -> WorkflowYamlValidationError:
+    def _fail(self, kind: str, msg: str, event: yaml.Event) -> WorkflowYamlValidationError:
         return self._problems.fail(kind, msg, self._place(event))
+
+
+class _Mark(Protocol):
+    line: int
+    column: int
+
+
+def _line_and_column(mark: _Mark | None) -> tuple[int, int]:
+    assert mark is not None, "the events of a text have marks"
+    return mark.line, mark.column
 
 
 class _OddScalar(Exception):
@@ -235,7 +252,7 @@ class _OddScalar(Exception):
 
 def _plain_value(text: str) -> JsonScalar:
     """Raises _OddScalar for a value that is not JSON, or that YAML reads as another type than expected."""
-    match str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG):
+    match str(_resolve(ScalarNode, text, (True, False))).removeprefix(_TAG):
         case "null":
             return None
         case "bool":

@@ -13,7 +13,15 @@ from pyoco_server.expressions import ExpressionError
 from pyoco_server.workflow_yaml.expressions import check_input
 from pyoco_server.workflow_yaml.model import RuntimeConfig, TaskConfig
 from pyoco_server.workflow_yaml.problems import Path, Problems, SourcePosition, quoted
-from pyoco_server.workflow_yaml.reading import Entries, Items, Node, Scalar, UnreadableYaml, YamlEntry, plain
+from pyoco_server.workflow_yaml.reading import (
+    Entries,
+    Items,
+    Node,
+    Scalar,
+    UnreadableYaml,
+    YamlEntry,
+    plain_members,
+)
 
 TOP_KEYS = ("version", "flow", "tasks", "pipes", "runtime")
 FLOW_KEYS = ("graph", "defaults")
@@ -148,7 +156,7 @@ class Schema:
         for name, one in inputs.by_key.items():
             if isinstance(one.node, Scalar) and isinstance(one.node.value, str):
                 self._check_reference(one.node, one.node.value, (*path, "inputs", name))
-        return {name: plain(one.node) for name, one in inputs.by_key.items()}
+        return plain_members(inputs)
 
     def _check_reference(self, node: Scalar, text: str, path: Path) -> None:
         if text.startswith("$") and not _REFERENCE.fullmatch(text):

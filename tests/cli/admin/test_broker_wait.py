@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ from pyoco_server.cli.admin.examination import Finding, FindingLevel, at_broker
 from pyoco_server.cli.entry import CliRefusal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.store import Store
+from tests.cli.programs import Programs
+from tests.conftest import free_port
+from tests.promises.cluster.nodes import Member
 
 
 class Stubborn:
@@ -49,3 +53,18 @@ def test_doctor_reports_it_in_time(stubborn: Stubborn) -> None:
     found = asyncio.run(look())
     assert [finding.level for finding in found if finding.name == "broker"] == [FindingLevel.FAIL]
     assert stubborn.cancels == 2
+
+
+def test_a_cluster_without_a_leader_is_reported_in_two_lines(programs: Programs, tmp_path: Path) -> None:
+    alone = Member("n1", tmp_path, free_port())
+    alone.configure(f"listen: 127.0.0.1:{free_port()}, routes: [nats://127.0.0.1:{free_port()}]")
+    alone.start()
+    try:
+        listing = programs.start("pyoco-server-admin", "api-key", "list", "--nats-url", alone.url)
+        assert listing.ended() == 1
+    finally:
+        alone.stop()
+    assert listing.errors == (
+        f"error: The broker at {alone.url} is not available: The broker did not answer in time. Try again. "
+        "(ERR-PYOCO-0003)\ntry:   pyoco-server-admin doctor\n"
+    )

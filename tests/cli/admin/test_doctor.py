@@ -132,7 +132,7 @@ async def test_workers_that_drain_are_counted_and_serve_nobody(
         FindingLevel.WARN,
         "1 worker alive, 1 draining; jobs waiting: default 1",
     )
-    assert looked.do == "Let one take runs again: pyoco-client worker-resume --worker-id w1"
+    assert looked.do == "Let one take runs again: pyoco-client worker resume w1"
 
 
 async def test_a_worker_registry_that_forgets_is_a_warning(store: Store, config: NatsBackendConfig) -> None:

@@ -8,16 +8,17 @@ from typing import Any
 from rich.console import Console
 
 from pyoco_server.cli.client.live_view import TASKS_SHOWN_MAX, draw, watch_live
+from pyoco_server.http_client.answers import RunAnswer
 
 NOW = 1_000.0
 
 
-def a_run(tasks: dict[str, str], records: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]:
+def a_run(tasks: dict[str, str], records: dict[str, Any] | None = None, **members: Any) -> Any:
     shown = {"run_id": "r1", "flow_name": "measure", "status": "RUNNING", "worker_id": "w"}
     return shown | {"start_time": NOW - 75, "tasks": tasks, "task_records": records or {}} | members
 
 
-def text_of(run: dict[str, Any]) -> str:
+def text_of(run: RunAnswer) -> str:
     console = Console(file=io.StringIO(), width=100, color_system=None)
     console.print(draw(run, NOW))
     assert isinstance(console.file, io.StringIO)
@@ -60,7 +61,7 @@ def test_of_a_large_flow_the_important_tasks_are_shown() -> None:
 
 def test_it_is_drawn_until_nothing_more_comes() -> None:
     console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=True)
-    events = [
+    events: list[Any] = [
         {"event": "heartbeat", "data": {"run_id": "r1"}},
         {"event": "snapshot", "data": {"snapshot": a_run({"a": "RUNNING"})}},
         {"event": "snapshot", "data": {"snapshot": a_run({"a": "SUCCEEDED"}, status="COMPLETED")}},

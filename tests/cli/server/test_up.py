@@ -43,7 +43,7 @@ def test_it_says_where_things_are_and_the_command_it_suggests_works(
     suggested = next(line for line in said.splitlines() if line.startswith("  Try"))
     command = shlex.split(suggested.removeprefix("  Try"))
     assert Path(command[0]).name == "pyoco-client"
-    assert command[-7:] == ["submit", "--flow-name", "hello", "--tag", "demo", "--param", "name=you"]
+    assert command[-6:] == ["submit", "hello", "--tag", "demo", "--param", "name=you"]
     done = programs.run("pyoco-client", *command[1:], "--wait")
     assert done.ended() == 0, done.errors
     assert '"status": "COMPLETED"' in done.output

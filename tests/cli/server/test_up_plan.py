@@ -146,7 +146,7 @@ def test_a_worker_id_that_cannot_be_a_key_is_refused_before_anything_starts() ->
 
 
 def test_the_command_to_try_names_the_server_only_where_it_must() -> None:
-    command = "submit --flow-name hello --tag demo --param name=you"
+    command = "submit hello --tag demo --param name=you"
     assert next_command(plan(), "http://127.0.0.1:8000") == f"pyoco-client {command}"
     assert (
         next_command(plan(), "http://127.0.0.1:9000")

@@ -25,7 +25,7 @@ from pyoco_server.operations.runs.query import get_run
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.operations.schedules import create
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import ScheduleKind, Timing
+from pyoco_server.schedules.timing import ScheduleKind, Timing
 from pyoco_server.store.fleet.registry import DRAIN
 from pyoco_server.store.graphs import _head_key
 from pyoco_server.store.store import Store

@@ -15,6 +15,7 @@ from pyoco_server.operations.idempotency.keyed_request import RecordedAnswer, Re
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import erase_run
 from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.storage_reserve import NoRoom
 from pyoco_server.store.store import Store
@@ -70,9 +71,9 @@ async def test_without_room_a_repetition_is_answered_and_runs_are_cancelled_and_
     assert await store.runs.load(run_id, at_leader=True) is None
 
 
-async def test_without_room_schedules_begin_nothing(store: Store) -> None:
+async def test_without_room_schedules_begin_nothing(store: Store, read_model: ReadModel) -> None:
     store.room.report(is_low=True)
-    assert await DueSchedules(store).look() == 0
+    assert await DueSchedules(store, read_model).look() == 0
 
 
 async def test_others_hear_of_it_and_lines_are_left_out_meanwhile(store: Store, other_store: Store) -> None:

@@ -56,5 +56,12 @@ async def test_every_commit_of_a_store_is_noted(store: Store) -> None:
     mark = store.runs.sent_commits.mark()
     born = await begun(store)
     assert store.runs.sent_commits.stored_after(mark) == born.log_seq
-    assert await store.runs.last_seq(born.run.run_id, at_leader=False) == born.log_seq
-    assert await store.runs.last_seq(born.run.run_id, at_leader=True) == born.log_seq
+
+
+async def test_the_last_message_is_that_of_any_run(store: Store) -> None:
+    await begun(store)
+    born = await begun(store)
+    for at_leader in (False, True):
+        last = await store.runs.last_message(at_leader=at_leader)
+        assert last is not None
+        assert (last.seq, last.stored_at_ns is not None) == (born.log_seq, True)

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.child_link import TICK_SEC, LinkReader
+from pyoco_server.worker.slots.child_link import (
+    LISTEN_AFTER_SEC,
+    REST_SEC_MAX,
+    TICK_SEC,
+    LinkReader,
+    next_rest_sec,
+)
 
 DEADLINE_SEC = 20.0
 
@@ -87,6 +93,28 @@ def test_a_cancel_is_heard_while_user_code_runs_in_the_main_thread(stage: Stage)
     stage.send(STOP)
     assert stage.mailbox.get(timeout=DEADLINE_SEC) == STOP  # we do not read: somebody has to
     assert stage.readers[-1] != ME
+
+
+def test_a_cancel_is_heard_in_code_that_follows_many_quick_calls(stage: Stage) -> None:
+    stage.begin()
+    until = time.monotonic() + 10 * REST_SEC_MAX
+    while time.monotonic() < until:
+        stage.ears.note_code(is_called=True)
+        stage.ears.note_code(is_called=False)
+    stage.ears.note_code(is_called=True)
+    stage.send(STOP)
+    assert stage.mailbox.get(timeout=DEADLINE_SEC) == STOP
+    assert stage.readers[-1] != ME
+
+
+def test_the_second_thread_checks_less_often_only_while_code_returns() -> None:
+    rest_sec, calls = LISTEN_AFTER_SEC, 0
+    for _ in range(5):
+        rest_sec, calls = next_rest_sec(rest_sec, calls, calls + 2), calls + 2
+    assert rest_sec == REST_SEC_MAX
+    assert next_rest_sec(rest_sec, calls, calls) == LISTEN_AFTER_SEC  # the thread that runs flows waits
+    assert next_rest_sec(rest_sec, calls, calls + 1) == LISTEN_AFTER_SEC  # it is in code now
+    assert next_rest_sec(rest_sec, calls, calls + 3) == LISTEN_AFTER_SEC  # again, after other code
 
 
 def test_somebody_else_listens_at_once_where_tasks_run_beside_the_main_thread(stage: Stage) -> None:

@@ -65,6 +65,10 @@ class Shelf:
     ) -> Ending:
         raise NotImplementedError
 
+    @property
+    def slot_pids(self) -> list[int]:
+        return []
+
     async def hand_back(self) -> None:
         raise NotImplementedError
 

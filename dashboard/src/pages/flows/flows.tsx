@@ -130,8 +130,8 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
           '–'
         ) : (
           <>
+            {span(last)}
             <Bars bars={bars} width={120} slots={TREND} label={`${t('flows.trend')}: ${span(last)}`} />
-            <small>{span(last)}</small>
           </>
         )}
       </td>

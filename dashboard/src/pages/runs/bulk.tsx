@@ -22,9 +22,12 @@ export function Bulk({
   done: () => void
 }): JSX.Element {
   const [progress, setProgress] = useState<[number, number] | null>(null)
-  const chosen = rows.filter((run) => selected.has(run.run_id))
-  const live = chosen.filter((run) => !TERMINAL.has(run.status))
-  const ended = chosen.filter((run) => TERMINAL.has(run.status))
+  // Not again for each step of the progress: there may be 100,000 of them.
+  const [live, ended] = useMemo(() => {
+    const chosen = rows.filter((run) => selected.has(run.run_id))
+    const isLive = (run: RunSummary) => !TERMINAL.has(run.status)
+    return [chosen.filter(isLive), chosen.filter((run) => !isLive(run))]
+  }, [rows, selected])
   // What is asked about stays what it was when it was asked.
   const [asking, setAsking] = useState<{ verb: Verb; runs: RunSummary[] } | null>(null)
   const act = async ({ verb, runs }: { verb: Verb; runs: RunSummary[] }) => {

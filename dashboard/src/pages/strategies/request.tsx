@@ -1,6 +1,6 @@
 // A recheck under way: how far it is, read again whenever one of its batches has an outcome.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useEffect } from 'react'
+import { Fragment, type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
 import { reread, useReread } from '../../live/reread'
@@ -43,10 +43,12 @@ export function Request({ id, close }: { id: string; close: () => void }): JSX.E
         {t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} ·{' '}
         {t('strategies.batches', { done: progress.completed_batches, all: progress.total_batches })}
         {(request.data.dag?.run_ids ?? []).slice(0, 8).map((run) => (
-          <a key={run} className="mono" href={`#/runs/${part(run)}`}>
+          <Fragment key={run}>
             {' '}
-            {short(run)}
-          </a>
+            <a className="mono" href={`#/runs/${part(run)}`}>
+              {short(run)}
+            </a>
+          </Fragment>
         ))}
       </p>
     </section>

@@ -1,9 +1,9 @@
 // How a worker stands, in the list and on its own page: state, slots and wheels.
 import type { JSX } from 'react'
-import type { Worker } from '../../api/types'
+import type { Usage, Worker } from '../../api/types'
 import { useNow } from '../../live/now'
 import { Shape } from '../../parts/status'
-import { ago, span } from '../../text/format'
+import { ago, bytes, span } from '../../text/format'
 import { t } from '../../text/text'
 
 const LOOKS: Record<Worker['state'], [shape: string, tone: string]> = {
@@ -47,6 +47,20 @@ export function Slots({ used, all }: { used: number; all: number }): JSX.Element
       {used}/{all}
     </span>
   )
+}
+
+/** Of the worker and its slots together, in one line. */
+export function Load({ usage }: { usage: Usage }): JSX.Element {
+  return (
+    <small className="load" title={t('workers.usage')}>
+      {usage.cpu !== null && `${t('workers.usage.cores', { n: cores(usage.cpu) })} · `}
+      {bytes(usage.memory_bytes)}
+    </small>
+  )
+}
+
+export function cores(cpu: number): string {
+  return cpu.toFixed(cpu < 10 ? 2 : 0)
 }
 
 export function Wheels({ worker }: { worker: Worker }): JSX.Element {

@@ -1,18 +1,18 @@
 // One worker: its state, process, slots, current runs, flows, versions and wheels; and its drain.
 import type { JSX, ReactNode } from 'react'
 import { part } from '../../api/client'
-import type { Worker } from '../../api/types'
+import type { Usage, Worker } from '../../api/types'
 import { useCell } from '../../live/cell'
 import { Page } from '../../parts/page'
 import { Status } from '../../parts/status'
 import { Ago } from '../../parts/time'
 import { Wrong } from '../../parts/wrong'
-import { short } from '../../text/format'
+import { bytes, short } from '../../text/format'
 import { t } from '../../text/text'
 import { Drain, DrainMark } from './drain'
 import { Tags } from './tags'
 import { ask, refused, useWorkers } from './use-workers'
-import { isUp, Slots, State, Wheels } from './worker-parts'
+import { cores, isUp, Slots, State, Wheels } from './worker-parts'
 
 export default function OneWorker({ id }: { id: string }): JSX.Element {
   const workers = useWorkers()
@@ -68,6 +68,7 @@ function About({ worker }: { worker: Worker }): JSX.Element {
         </dl>
       </Card>
       <Runs worker={worker} />
+      {isUp(worker) && <Load usage={worker.usage ?? null} />}
       <Card title={t('workers.process')}>
         <dl className="facts">
           <dt>{t('workers.host')}</dt>
@@ -128,6 +129,38 @@ function Runs({ worker }: { worker: Worker }): JSX.Element {
       </dl>
     </Card>
   )
+}
+
+function Load({ usage }: { usage: Usage | null }): JSX.Element {
+  if (usage === null)
+    return (
+      <Card title={t('workers.usage')}>
+        <p className="faint-text">{t('workers.usage.unknown')}</p>
+      </Card>
+    )
+  return (
+    <Card title={t('workers.usage')}>
+      <dl className="facts">
+        <dt>{t('workers.usage.cpu')}</dt>
+        <dd data-part="cpu">{cpuText(usage.cpu, usage.cpu_cores)}</dd>
+        <dt>{t('workers.usage.memory')}</dt>
+        <dd data-part="memory">{bytes(usage.memory_bytes)}</dd>
+        {usage.slots.map((slot) => (
+          <div className="fact" key={slot.pid} data-slot={slot.pid}>
+            <dt>{t('workers.usage.slot', { pid: slot.pid })}</dt>
+            <dd>
+              {cpuText(slot.cpu, null)} · {bytes(slot.memory_bytes)}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  )
+}
+
+function cpuText(cpu: number | null, all: number | null): string {
+  if (cpu === null) return '–'
+  return all ? t('workers.usage.ofCores', { n: cores(cpu), all }) : t('workers.usage.cores', { n: cores(cpu) })
 }
 
 function Flows({ flows }: { flows: Record<string, string> }): JSX.Element {

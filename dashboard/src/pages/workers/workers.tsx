@@ -16,7 +16,7 @@ import { Drain, DrainMark } from './drain'
 import { Queues } from './queues'
 import { Tags } from './tags'
 import { ask, refused, useWorkers } from './use-workers'
-import { isUp, Slots, State, Wheels } from './worker-parts'
+import { isUp, Load, Slots, State, Wheels } from './worker-parts'
 
 const ORDER: Worker['state'][] = ['DISCONNECTED', 'RUNNING', 'IDLE', 'STOPPED_GRACEFUL']
 
@@ -111,6 +111,7 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
       </td>
       <td className="nowrap">
         {up && worker.slots ? <Slots used={worker.slots - (worker.free_slots ?? 0)} all={worker.slots} /> : '–'}
+        {up && worker.usage && <Load usage={worker.usage} />}
       </td>
       <td>
         {up && running.length

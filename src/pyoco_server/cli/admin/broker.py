@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
@@ -36,6 +37,8 @@ def ask_broker(
 ) -> T:
     """`as_it_is`: create and check no stream before `ask`."""
     config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
+    # The refusal has the reason. Without a handler, Python would print warnings of the connection before it.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         return asyncio.run(_with_store(config, ask, open_store=Store.reach if as_it_is else Store.open))
     except Unavailable as away:
@@ -62,7 +65,7 @@ async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) 
         url = without_credentials(store.config.nats_url)
         raise CliRefusal(
             f"The broker at {url} is not available: {store.why_not_ready}.",
-            hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
+            hint="pyoco-server-admin doctor",
             err_id="ERR-PYOCO-0003",
         ) from None
 

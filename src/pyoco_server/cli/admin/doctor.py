@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -49,7 +49,9 @@ def add_to(app: typer.Typer) -> None:
         raise typer.Exit(CANNOT if any(one.level is FindingLevel.FAIL for one in findings) else 0)
 
 
-async def _examine(nats_url: str | None, data_dir: str | None) -> tuple[list[Finding], list[dict[str, Any]]]:
+async def _examine(
+    nats_url: str | None, data_dir: str | None
+) -> tuple[list[Finding], list[dict[str, object]]]:
     try:
         flags = {"nats_url": nats_url, "data_dir": data_dir}
         config = settings.config_near_broker(settings.read_settings(**flags))
@@ -64,7 +66,7 @@ async def _examine(nats_url: str | None, data_dir: str | None) -> tuple[list[Fin
     return findings, used
 
 
-def _settings(config: NatsBackendConfig, flags: set[str]) -> list[dict[str, Any]]:
+def _settings(config: NatsBackendConfig, flags: set[str]) -> list[dict[str, object]]:
     """Every setting: its value without secrets, and its origin."""
     origin_of = origins() | dict.fromkeys(flags, "command line")
     recorded = recorded_broker_url(Path(config.data_dir))
@@ -80,7 +82,7 @@ def _settings(config: NatsBackendConfig, flags: set[str]) -> list[dict[str, Any]
     ]
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: object) -> str:
     """As it is written in the environment, without secrets and without passwords in addresses."""
     text = as_written(value)
     if name in SECRETS and text:
@@ -88,7 +90,7 @@ def _value(name: str, value: Any) -> str:
     return without_credentials(text) if name == "nats_url" else text
 
 
-def _print_text(findings: list[Finding], used: list[dict[str, Any]]) -> None:
+def _print_text(findings: list[Finding], used: list[dict[str, object]]) -> None:
     for finding in findings:
         typer.secho(f"{finding.level:<5}", fg=COLOURS[finding.level], nl=False)
         typer.echo(one_line(f"{finding.name}: {finding.what}"))
@@ -99,7 +101,7 @@ def _print_text(findings: list[Finding], used: list[dict[str, Any]]) -> None:
             typer.echo(one_line(f"      {one['name']}={one['value']} ({one['origin']})"))
 
 
-def _print_json(answer: dict[str, Any]) -> None:
+def _print_json(answer: dict[str, object]) -> None:
     import msgspec
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")

@@ -177,7 +177,7 @@ def _worker_advice(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
     alone = [tag for tag in waiting if tag not in served]
     drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]
     if drained:
-        return f"Let one take runs again: pyoco-client worker-resume --worker-id {drained[0]}"
+        return f"Let one take runs again: pyoco-client worker resume {drained[0]}"
     if alone or not alive:
         return f"Start a worker: pyoco-worker --tags {','.join(alone) or 'default'}"
     return ""
@@ -238,7 +238,7 @@ def _size(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-def as_json(findings: list[Finding], settings: list[dict[str, Any]]) -> dict[str, Any]:
+def as_json(findings: list[Finding], settings: list[dict[str, object]]) -> dict[str, object]:
     worst = FindingLevel.FAIL if any(one.level is FindingLevel.FAIL for one in findings) else FindingLevel.OK
     checks = [{"name": one.name, "level": one.level, "what": one.what, "do": one.do} for one in findings]
     return {"ok": worst is FindingLevel.OK, "checks": checks, "settings": settings}

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -131,11 +131,11 @@ def _ask(
         raise typer.Exit(NOT_FOUND) from missing
 
 
-def _named(record: ApiKeyRecord) -> dict[str, Any]:
+def _named(record: ApiKeyRecord) -> dict[str, object]:
     return {"key_id": record.key_id, "tenant_id": record.tenant_id}
 
 
-def _ours(record: ApiKeyRecord) -> dict[str, Any]:
+def _ours(record: ApiKeyRecord) -> dict[str, object]:
     """Members of this server, after those of upstream. They are always present."""
     previous = record.previous.valid_until if record.previous else None
     return {
@@ -153,5 +153,5 @@ def _seconds(option: str, text: str) -> float:
     return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
-def _say(answer: Any) -> None:
+def _say(answer: object) -> None:
     sys.stdout.write(json.dumps(answer, ensure_ascii=True) + "\n")

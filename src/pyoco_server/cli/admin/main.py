@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -62,7 +62,7 @@ def events(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: Data
         raise _unknown(run_id)
     for seq, committed in commits:
         for event in committed:
-            line: dict[str, Any] = {"seq": seq, **msgspec.to_builtins(event)}
+            line: dict[str, object] = {"seq": seq, **msgspec.to_builtins(event)}
             _say(msgspec.json.encode(line).decode())
 
 
@@ -106,13 +106,13 @@ def accept_lost_log(
     _say("An empty event log was created." if is_created else "There is an event log. Nothing was changed.")
 
 
-def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+def _for_every_command(command: object, defaults: dict[str, object]) -> dict[str, object]:
     """Use an option before the command's name as the default of the command and its subcommands."""
     below = getattr(command, "commands", {})
     return defaults | {name: _for_every_command(one, defaults) for name, one in below.items()}
 
 
-async def _sizes(store: Store) -> list[dict[str, Any]]:
+async def _sizes(store: Store) -> list[dict[str, object]]:
     """Every stream and bucket. The store has created missing ones when it was opened."""
     found = (await store.streams()).items()
     return [

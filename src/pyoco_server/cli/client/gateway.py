@@ -54,7 +54,7 @@ def refusal_of(error: httpx.HTTPError | httpx.InvalidURL, chosen: Connection) ->
 
 def _refusal(response: httpx.Response, chosen: Connection) -> CliRefusal:
     try:
-        body: Any = response.json()
+        body: object = response.json()
     except ValueError:
         body = {}
     body = body if isinstance(body, dict) else {}
@@ -66,7 +66,7 @@ def _refusal(response: httpx.Response, chosen: Connection) -> CliRefusal:
     return CliRefusal(message, hint=hint, err_id=str(body.get("err_id", "")))
 
 
-def _sentence(body: dict[str, Any]) -> str:
+def _sentence(body: dict[str, object]) -> str:
     """The message of an error answer, in the format of any face."""
     error = body.get("error")
     if isinstance(error, dict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -22,6 +22,7 @@ from pyoco_server.printable import one_line
 
 if TYPE_CHECKING:
     from pyoco_server.cli.client.waiting_hint import WaitingHint
+    from pyoco_server.http_client.answers import RunAnswer, RunChangeAnswer, TaskRecordAnswer
 
 TASKS_SHOWN_MAX = 30
 BAR_COLUMNS = 30
@@ -32,10 +33,10 @@ _ITERATION = re.compile(r"^(.*?)(?:#\d+)?(?:\[\d+\])+$")
 
 
 def watch_live(
-    events: Iterable[dict[str, Any]], console: Console | None = None, *, hint: WaitingHint | None = None
+    events: Iterable[RunChangeAnswer], console: Console | None = None, *, hint: WaitingHint | None = None
 ) -> str:
     """Draw until the events end. Returns the status that was shown last. `hint`: what the run waits for."""
-    latest: dict[str, Any] = {}
+    latest: RunAnswer = {}
 
     def now() -> RenderableType:  # called at each refresh: durations grow without events
         if not latest:
@@ -51,7 +52,7 @@ def watch_live(
     return str(latest.get("status", ""))
 
 
-def draw(run: dict[str, Any], now: float | None = None, waits_for: str = "") -> RenderableType:
+def draw(run: RunAnswer, now: float | None = None, waits_for: str = "") -> RenderableType:
     now = time.time() if now is None else now
     parts: list[RenderableType] = [_head(run, now)]
     if waits_for and not run.get("end_time"):
@@ -63,7 +64,7 @@ def draw(run: dict[str, Any], now: float | None = None, waits_for: str = "") -> 
     return Group(*parts)
 
 
-def _head(run: dict[str, Any], now: float) -> Text:
+def _head(run: RunAnswer, now: float) -> Text:
     status = run["status"]
     head = Text()
     head.append(f"{status} ", style=f"bold {COLOURS.get(status, '')}".strip())
@@ -89,7 +90,7 @@ def _progress(tasks: dict[str, str]) -> RenderableType:
     return row
 
 
-def _tree(run: dict[str, Any], now: float) -> Tree:
+def _tree(run: RunAnswer, now: float) -> Tree:
     tree = Tree("", hide_root=True)
     records = run.get("task_records") or {}
     branches: dict[str, Tree] = {}
@@ -97,7 +98,7 @@ def _tree(run: dict[str, Any], now: float) -> Tree:
     for name in shown:
         iteration = _ITERATION.match(name)
         place = branches.get(iteration.group(1), tree) if iteration else tree
-        branches[name] = place.add(_line(name, run["tasks"][name], records.get(name) or {}, now))
+        branches[name] = place.add(_line(name, run["tasks"][name], records.get(name), now))
     if left:
         tree.add(Text(f"… {left} more", style="dim"))
     return tree
@@ -112,10 +113,12 @@ def _chosen(tasks: dict[str, str]) -> tuple[list[str], int]:
     return [name for name in tasks if name in chosen], len(tasks) - TASKS_SHOWN_MAX
 
 
-def _line(name: str, state: str, record: dict[str, Any], now: float) -> Text:
+def _line(name: str, state: str, record: TaskRecordAnswer | None, now: float) -> Text:
     line = Text()
     line.append(f"{SIGNS.get(state, '?')} ", style=COLOURS.get(state, "dim"))
     line.append(one_line(name), style="" if state != "PENDING" else "dim")
+    if record is None:
+        return line
     begun = record.get("started_at")
     if begun and state != "PENDING":
         line.append(f"  {_duration((record.get('ended_at') or now) - begun)}", style="dim")

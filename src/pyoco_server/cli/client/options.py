@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from pyoco_server.cli.entry import WrongArguments
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
+    from pyoco_server.http_client.answers import RunAnswer, SubmittedRunAnswer
 
 FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
 EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
@@ -86,7 +87,7 @@ def read_workflow(path: Path, example: str) -> bytes:
 def show_accepted(
     ctx: typer.Context,
     client: PyocoHttpClient,
-    accepted: dict[str, Any],
+    accepted: SubmittedRunAnswer,
     sentence: str,
     waits: Waits,
 ) -> None:
@@ -108,7 +109,7 @@ def show_accepted(
     raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 
 
-def wait_for_run(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
+def wait_for_run(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> RunAnswer:
     """The run as it ended, or as it is after `timeout_sec`."""
     try:
         return client.wait_run(run_id, timeout_sec)

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyoco_server.cli.client.tables import (
     Column,
@@ -23,7 +23,8 @@ from pyoco_server.cli.client.tables import (
 )
 from pyoco_server.printable import json_text, lines
 
-JSONDict = dict[str, Any]
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ApprovalPageAnswer, DeadLetterPageAnswer, RunPageAnswer
 
 RUN_FACTS: Mapping[str, str] = {
     "run_id": "Run",
@@ -78,7 +79,7 @@ def show_json(answer: object) -> None:
     sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
-def show_run(run: JSONDict, output: OutputForm | None = None, *, link: str = "") -> None:
+def show_run(run: Mapping[str, object], output: OutputForm | None = None, *, link: str = "") -> None:
     if is_json(output):
         return show_json(run)
     facts = {
@@ -89,10 +90,11 @@ def show_run(run: JSONDict, output: OutputForm | None = None, *, link: str = "")
     facts |= {"Dashboard": link} if link else {}
     if facts:
         print_facts(facts)
-    if run.get("tasks"):
+    tasks = run.get("tasks")
+    if isinstance(tasks, dict) and tasks:
         if facts:
             sys.stdout.write("\n")
-        _print_tasks(run)
+        _print_tasks(tasks, run.get("task_records"))
     return None
 
 
@@ -105,7 +107,7 @@ def show_outcome(answer: object, sentences: Iterable[str], output: OutputForm | 
 
 
 def show_items(
-    items: Sequence[JSONDict], columns: Sequence[Column], output: OutputForm | None, *, empty: str
+    items: Sequence[Mapping[str, object]], columns: Sequence[Column], output: OutputForm | None, *, empty: str
 ) -> None:
     """`empty`: what people read instead of a table without rows."""
     if is_json(output):
@@ -116,7 +118,12 @@ def show_items(
 
 
 def show_page(
-    page: JSONDict, columns: Sequence[Column], output: OutputForm | None, *, empty: str, further: str
+    page: RunPageAnswer | ApprovalPageAnswer | DeadLetterPageAnswer,
+    columns: Sequence[Column],
+    output: OutputForm | None,
+    *,
+    empty: str,
+    further: str,
 ) -> None:
     """A page of a list. `further`: the command for the next page, without the cursor."""
     if is_json(output):
@@ -128,9 +135,9 @@ def show_page(
     return None
 
 
-def _print_tasks(run: JSONDict) -> None:
-    records = run.get("task_records") or {}
-    rows = [{**records.get(name, {}), "task": name, "state": state} for name, state in run["tasks"].items()]
+def _print_tasks(tasks: Mapping[str, object], records: object) -> None:
+    records = records if isinstance(records, dict) else {}
+    rows = [{**records.get(name, {}), "task": name, "state": state} for name, state in tasks.items()]
     print_table(RECORDS if records else TASKS, rows)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyoco_server.cli.entry import WrongArguments
 
-Params = dict[str, Any]
+Params = dict[str, object]
 
 FILE_EXAMPLE = "--params-file params.json"
 OBJECT_EXAMPLE = """--params '{"name": "you"}'"""
@@ -40,7 +40,7 @@ def _from_text(text: str) -> Params:
         raise WrongArguments(f"--params is not JSON: {error}.", hint=OBJECT_EXAMPLE) from error
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _pair(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise WrongArguments(f"--param {text!r} is not name=value.", hint=PAIR_EXAMPLE)
@@ -50,13 +50,13 @@ def _pair(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _object(value: Any, where: str, example: str) -> Params:
+def _object(value: object, where: str, example: str) -> Params:
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return value
     raise WrongArguments(f"{where} must be an object with names and values.", hint=example)
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     return json.loads(text, parse_constant=refuse_constant)
 
 
@@ -65,8 +65,8 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _yaml(text: str, path: Path) -> Any:
-    yaml: Any = importlib.import_module("yaml")  # it has no type hints
+def _yaml(text: str, path: Path) -> object:
+    yaml = importlib.import_module("yaml")  # it has no type hints
 
     try:
         return yaml.safe_load(text)

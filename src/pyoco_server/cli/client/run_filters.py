@@ -12,8 +12,8 @@ import typer
 from pyoco_server.cli.client.options import CursorOption, LimitOption
 
 if TYPE_CHECKING:
-    from pyoco_server.cli.client.output import JSONDict
     from pyoco_server.http_client import PyocoHttpClient
+    from pyoco_server.http_client.answers import RunPageAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RunFilters:
         changed_after: float | None,
         search: str | None = None,
         workflow_yaml_sha256: str | None = None,
-    ) -> JSONDict:
+    ) -> RunPageAnswer:
         return client.list_runs_vnext(
             **asdict(self), updated_after=changed_after, q=search, workflow_yaml_sha256=workflow_yaml_sha256
         )

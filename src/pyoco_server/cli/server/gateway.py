@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.cli.server.listening import Listening
@@ -14,6 +14,7 @@ from pyoco_server.supervision import contain
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp
 
     from pyoco_server.http_api.gateway import Gateway
 
@@ -81,7 +82,7 @@ class GatewayServer:
             self.ended.set()
 
 
-def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
+def _server_for(app: ASGIApp, *, debug: bool) -> uvicorn.Server:
     import uvicorn
 
     from pyoco_server.http_api.server.protocol import HttpProtocol

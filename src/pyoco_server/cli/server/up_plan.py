@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pyoco_server.cli.settings import Settings, config_of, read_settings, split_tags, text_on_a_terminal
@@ -48,7 +49,7 @@ class UpPlan:
     ignored_tags: tuple[str, ...]
 
 
-def plan_up(flags: Settings, wishes: WorkerWishes, *, embedded: bool) -> UpPlan:
+def plan_up(flags: Mapping[str, object], wishes: WorkerWishes, *, embedded: bool) -> UpPlan:
     settings = read_settings(HTTP_SERVICE, **flags)
     named_url = settings.get("nats_url")
     embedded = embedded or named_url is None
@@ -76,7 +77,7 @@ def _quiet_on_a_terminal(settings: Settings) -> Settings:
     return text_on_a_terminal(settings) | ({} if "log_level" in settings else {"log_level": "WARNING"})
 
 
-def _in_the_data_folder(config: NatsBackendConfig, settings: Settings) -> dict[str, Any]:
+def _in_the_data_folder(config: NatsBackendConfig, settings: Settings) -> dict[str, object]:
     folder = Path(config.data_dir).resolve()
     read_model = settings.get("read_model_path") or str(folder / READ_MODEL_NAME)
     return {"data_dir": str(folder), "read_model_path": read_model}

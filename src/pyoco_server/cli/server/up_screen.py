@@ -93,8 +93,8 @@ def next_command(plan: UpPlan, url: str) -> str:
         return _worker_command(plan)
     server = "" if url == "http://127.0.0.1:8000" else f"--server {url} "
     if plan.worker.flow_resolver is None:
-        return f"pyoco-client {server}submit --flow-name hello --tag demo --param name=you"
-    return f"pyoco-client {server}submit --flow-name NAME_OF_YOUR_FLOW"
+        return f"pyoco-client {server}submit hello --tag demo --param name=you"
+    return f"pyoco-client {server}submit NAME_OF_YOUR_FLOW"
 
 
 def _worker_fact(plan: UpPlan) -> str:

@@ -31,7 +31,7 @@ class TaskAttempt:
     number: int = 0  # counts from 1; 0 before its start
     run_id: str = ""
     started_at: float = 0.0
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, object] = field(default_factory=dict)
     is_abandoned: bool = False
     is_saved: bool = False  # its output is in the context
     _is_interrupted: bool = False
@@ -67,7 +67,7 @@ class TaskAttempt:
     def next_attempt(self) -> "TaskAttempt":
         return TaskAttempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
 
-    async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    async def _await(self, coroutine: Coroutine[object, object, object]) -> object:
         task = asyncio.current_task()
         assert task is not None
         with _interrupting:
@@ -82,5 +82,5 @@ class AttemptEnded(NamedTuple):
 
     attempt: TaskAttempt
     ended_at: float
-    output: Any
+    output: object
     failure: Failure | None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, Self
+from typing import Self
 
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus
@@ -54,7 +54,7 @@ class EngineContext(Context):
 
     def __init__(
         self,
-        params: dict[str, Any],
+        params: dict[str, object],
         run_context: RunContext,
         folder: ArtifactFolder,
         is_over: Callable[[], bool],
@@ -77,7 +77,7 @@ class EngineContext(Context):
         if self.is_cancelled:
             raise Cancelled("The run is being cancelled")
 
-    def resolve(self, value: Any) -> Any:
+    def resolve(self, value: object) -> object:
         """The value of a reference like `$node.read.output`, by the rules of inputs."""
         return resolve_reference(self, value)
 

@@ -53,10 +53,10 @@ def _inheriting_start(start: Callable[[threading.Thread], None]) -> Callable[[th
     return inheriting_start
 
 
-def _inheriting_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+def _inheriting_submit(submit: Callable[..., Future[object]]) -> Callable[..., Future[object]]:
     def inheriting_submit(
-        self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Future[Any]:
+        self: ThreadPoolExecutor, fn: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Future[object]:
         # Outside of tasks too: the pool's thread may have been started by one.
         return submit(self, partial(_call_for, CURRENT.get(), fn), *args, **kwargs)
 

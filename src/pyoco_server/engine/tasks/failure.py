@@ -4,7 +4,7 @@ import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -34,7 +34,7 @@ class Failure:
 def try_call(
     call: Callable[..., T],
     /,
-    *args: Any,
+    *args: object,
     on_error: Callable[[BaseException], E],
     also: tuple[type[BaseException], ...] = (),
 ) -> T | E:
@@ -96,10 +96,8 @@ def _trace(exc: BaseException) -> str:
 
 
 def _show(make: Callable[[], str], otherwise: str) -> str:
-    try:
-        return make()
-    except BaseException:  # user code: formatting an exception calls its methods
-        return otherwise
+    """Formatting an exception calls its methods, which are user code."""
+    return try_call(make, on_error=lambda _: otherwise, also=(BaseException,))
 
 
 def _origin(exc: BaseException) -> tuple[str, int, str] | None:

@@ -5,7 +5,7 @@ through attributes of Python objects, and the server's own settings cannot be re
 """
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import InvalidReferenceError
@@ -17,7 +17,7 @@ from pyoco_server.expressions import ExpressionError, NotThere, check_reference,
 LOOP_FIELDS = ("name", "type", "index", "iteration", "count", "item", "condition", "path")
 
 
-def resolve_reference(ctx: Context, value: Any) -> Any:
+def resolve_reference(ctx: Context, value: object) -> object:
     """The value of an input: what it refers to, or the input itself."""
     if not isinstance(value, str) or not value.startswith("$"):
         return value
@@ -35,7 +35,7 @@ def resolve_reference(ctx: Context, value: Any) -> Any:
     raise InvalidReferenceError(value, "unknown selector")
 
 
-def value_of(ctx: Context, source: str) -> Any:
+def value_of(ctx: Context, source: str) -> object:
     """The value of an expression at this point of the run. Raises ExpressionEvaluationError."""
 
     def refuse(error: BaseException) -> NoReturn:
@@ -44,11 +44,11 @@ def value_of(ctx: Context, source: str) -> Any:
     return try_call(_evaluate, ctx, source, on_error=refuse)
 
 
-def _evaluate(ctx: Context, source: str) -> Any:
+def _evaluate(ctx: Context, source: str) -> object:
     return evaluate(source, _data(ctx), lambda name: _variable(ctx, name))
 
 
-def _of_node(ctx: Context, value: str, path: str) -> Any:
+def _of_node(ctx: Context, value: str, path: str) -> object:
     node, *rest = path.split(".")
     if not rest or rest[0] != "output":
         raise InvalidReferenceError(value, "expected '$node.<node>.output[.<field>...]'")
@@ -63,7 +63,7 @@ def _of_node(ctx: Context, value: str, path: str) -> Any:
         raise KeyError(f"{value} not found: there is no '{missing}' in a mapping or list.") from None
 
 
-def _of_params(ctx: Context, value: str, path: str) -> Any:
+def _of_params(ctx: Context, value: str, path: str) -> object:
     root, _, key = path.partition(".")
     if root != "params" or "." not in path:
         raise InvalidReferenceError(value, "only '$ctx.params.<key>' is supported")
@@ -92,11 +92,11 @@ def _variable(ctx: Context, name: str) -> str | None:
     return ctx.env[name] if name in ctx.env else variable_for_flows(name)
 
 
-def _data(ctx: Context) -> Mapping[str, Any]:
+def _data(ctx: Context) -> Mapping[str, object]:
     """pyoco's data for expressions, with loops as mappings of their documented members."""
     loops = [_fields(frame) for frame in ctx.loops]
     return ctx.expression_data() | {"loop": loops[-1] if loops else None, "loops": loops}
 
 
-def _fields(frame: LoopFrame) -> dict[str, Any]:
+def _fields(frame: LoopFrame) -> dict[str, object]:
     return {name: getattr(frame, name) for name in LOOP_FIELDS}

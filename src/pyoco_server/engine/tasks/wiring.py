@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
 
 from pyoco.core.context import Context
 
@@ -18,7 +17,7 @@ class Wiring:
         self._ctx = ctx
         self._parameters: dict[int, tuple[str, ...]] = {}
 
-    def arguments(self, spec: TaskSpec, own_ctx: Callable[[], Context]) -> dict[str, Any]:
+    def arguments(self, spec: TaskSpec, own_ctx: Callable[[], Context]) -> dict[str, object]:
         """Configured inputs first, then `ctx`, then parameters by name from params, then from results."""
         kwargs = {key: resolve_reference(self._ctx, value) for key, value in spec.inputs.items()}
         for name in self._names(spec.func):
@@ -32,25 +31,25 @@ class Wiring:
                 kwargs[name] = self._ctx.results[name]
         return kwargs
 
-    def prompt(self, spec: TaskSpec) -> dict[str, Any]:
+    def prompt(self, spec: TaskSpec) -> dict[str, object]:
         """The prompt of a wait: references are resolved; other texts stay, also one like `$100`."""
         return {
             key: resolve_reference(self._ctx, value) if _is_reference(value) else value
             for key, value in spec.inputs.items()
         }
 
-    def save(self, spec: TaskSpec, output: Any) -> None:
+    def save(self, spec: TaskSpec, output: object) -> None:
         self._ctx.set_result(spec.name, output)
         for path in spec.outputs:
             self._save_at(path.split("."), output)
 
-    def _names(self, func: Callable[..., Any]) -> tuple[str, ...]:
+    def _names(self, func: Callable[..., object]) -> tuple[str, ...]:
         names = self._parameters.get(id(func))  # not every callable can be hashed
         if names is None:
             names = self._parameters[id(func)] = _parameter_names(func)
         return names
 
-    def _save_at(self, parts: list[str], output: Any) -> None:
+    def _save_at(self, parts: list[str], output: object) -> None:
         place = self._root(parts[0])
         for part in parts[1:-1]:
             if not isinstance(place, dict):
@@ -59,7 +58,7 @@ class Wiring:
         if isinstance(place, dict):
             place[parts[-1]] = output
 
-    def _root(self, name: str) -> Any:
+    def _root(self, name: str) -> object:
         match name:
             case "scratch":
                 return self._ctx.scratch
@@ -76,11 +75,11 @@ def has_references(spec: TaskSpec) -> bool:
     return any(isinstance(value, str) and value.startswith("$") for value in spec.inputs.values())
 
 
-def _is_reference(value: Any) -> bool:
+def _is_reference(value: object) -> bool:
     return isinstance(value, str) and value.startswith(("$node.", "$ctx.", "$env."))
 
 
-def _parameter_names(func: Callable[..., Any]) -> tuple[str, ...]:
+def _parameter_names(func: Callable[..., object]) -> tuple[str, ...]:
     if type(func) is not FunctionType or func.__dict__:  # wrapped, or with its own signature
         return tuple(inspect.signature(func).parameters)
     # The result of `inspect`, without its 12 µs: functions of a flow are often closures that are used once.

@@ -7,10 +7,9 @@ after a millisecond at the latest, and before their ends.
 """
 
 from types import FunctionType
-from typing import Any
 
 
-def function_key(func: Any) -> int:
+def function_key(func: object) -> int:
     """The same for closures that are made by one piece of code."""
     return id(func.__code__) if type(func) is FunctionType else id(func)
 

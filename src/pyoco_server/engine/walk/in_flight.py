@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco.core.context import Context
 
@@ -38,7 +38,7 @@ class AttemptSucceeded(NamedTuple):
     """The task has returned, and the listener was called."""
 
     spec: TaskSpec
-    output: Any
+    output: object
 
 
 class Released(NamedTuple):
@@ -185,7 +185,7 @@ class TasksInFlight:
         self._reporter.report_failed(attempt, failure, clock.now())
         self.signals.append(AttemptFailed(attempt.spec, failure))
 
-    def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
+    def conclude(self, attempt: TaskAttempt, output: object, ended_at: float) -> None:
         """Report the success. `Released` follows when it is acknowledged."""
         acknowledgement = _Acknowledgement(attempt, self._control.events)
         self._reporter.report_succeeded(attempt, output, ended_at, acknowledgement)

@@ -29,8 +29,8 @@ class TaskSpec:
     """The settings of a task."""
 
     name: str
-    func: Callable[..., Any]
-    inputs: Mapping[str, Any]
+    func: Callable[..., object]
+    inputs: Mapping[str, object]
     outputs: tuple[str, ...]
     retries: int
     timeout_sec: float  # infinite when the task has no limit
@@ -100,7 +100,7 @@ def _inside(task: Task, specs: Mapping[str, TaskSpec]) -> tuple[str, ...]:
     return tuple(sorted({other.name for other in task.dependencies if other.name in specs}))
 
 
-def _is_coroutine(func: Callable[..., Any]) -> bool:
+def _is_coroutine(func: Callable[..., object]) -> bool:
     if type(func) is FunctionType and not func.__dict__:  # the result of `inspect`, in less time
         return bool(func.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(func)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import SwitchNoMatch, UntilMaxIterationsExceeded
@@ -104,7 +103,7 @@ class ProgramWalk:
         if aggregate is not None:
             aggregate.last, aggregate.output = name, output
 
-    def _execute(self, spec: TaskSpec, name: str, aggregate: _Aggregate | None) -> Any:
+    def _execute(self, spec: TaskSpec, name: str, aggregate: _Aggregate | None) -> object:
         self._await_releases()
         if aggregate is not None:
             self._looped.start(aggregate)
@@ -191,7 +190,7 @@ class ProgramWalk:
             self._indexes = outside
 
     @contextmanager
-    def _variables(self, variables: Mapping[str, Any]) -> Iterator[None]:
+    def _variables(self, variables: Mapping[str, object]) -> Iterator[None]:
         for name, value in variables.items():
             self._ctx.set_var(name, value)
         try:
@@ -200,14 +199,14 @@ class ProgramWalk:
             for name in variables:
                 self._ctx.clear_var(name)
 
-    def _is_true(self, condition: Any) -> bool:
+    def _is_true(self, condition: object) -> bool:
         value = self._value(condition)
         return _truth(bool, value)
 
-    def _is_case(self, wanted: Any, value: Any) -> bool:
+    def _is_case(self, wanted: object, value: object) -> bool:
         return _truth(lambda: bool(wanted == value != DEFAULT_CASE_VALUE))
 
-    def _value(self, expression: Any) -> Any:
+    def _value(self, expression: object) -> object:
         if not isinstance(expression, Expression):
             return expression
         try:
@@ -216,7 +215,7 @@ class ProgramWalk:
             raise _failed(exc) from exc
 
 
-def _truth(make: Callable[..., bool], *args: Any) -> bool:
+def _truth(make: Callable[..., bool], *args: object) -> bool:
     # __eq__ and __bool__ of a result may raise, as those of an array do.
     value = try_call(make, *args, on_error=_failed)
     if isinstance(value, Halt):
@@ -237,7 +236,7 @@ class _Aggregate:
     is_known: bool  # an earlier claim of the run has reported it
     is_started: bool = False
     last: str = ""  # the record name of the last iteration
-    output: Any = None  # of the last iteration
+    output: object = None  # of the last iteration
 
 
 class _LoopedTasks:
@@ -248,7 +247,7 @@ class _LoopedTasks:
     the task's entry in pyoco's `results`.
     """
 
-    def __init__(self, scheduler: Scheduler, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
+    def __init__(self, scheduler: Scheduler, reporter: Reporter, recorded: Mapping[str, object]) -> None:
         self._scheduler = scheduler
         self._reporter = reporter
         self._recorded = recorded

@@ -10,7 +10,7 @@ signals. Everything happens in the thread that called `Engine.run`; it waits onl
 import math
 from collections import deque
 from queue import Empty
-from typing import Any, assert_never
+from typing import assert_never
 
 from pyoco_server import clock
 from pyoco_server.engine.control import Answered, Control, GroupEnded, ResultAcknowledged, Woken
@@ -63,12 +63,12 @@ class Scheduler:
         else:
             self._waits.begin(spec, name)
 
-    def take_recorded(self, spec: TaskSpec, name: str, output: Any) -> None:
+    def take_recorded(self, spec: TaskSpec, name: str, output: object) -> None:
         """Use the result of an earlier claim of the run instead of executing the task."""
         self._wiring.save(spec, output)
         self._reporter.report_recorded(name, output)
 
-    def conclude(self, aggregate: TaskAttempt, output: Any) -> None:
+    def conclude(self, aggregate: TaskAttempt, output: object) -> None:
         """Report the success of a task whose iterations have all succeeded."""
         self._in_flight.conclude(aggregate, output, clock.now())
 

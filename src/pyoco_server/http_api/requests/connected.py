@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
@@ -15,7 +15,7 @@ T = TypeVar("T")
 WATCH_AFTER_SEC = 0.01
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
     """Raises ClientDisconnect when the client disconnects first. Then the work is cancelled.
 
     The connection is watched after `WATCH_AFTER_SEC`. A disconnect before that is noticed then.

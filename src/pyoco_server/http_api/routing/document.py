@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 import yaml
@@ -14,7 +13,7 @@ from pyoco_server.http_api.routing.schemas import Schema
 
 OPENAPI_VERSION = "3.1.0"
 YAML_TYPE = "application/yaml"
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_Dumper: object = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def document(info: Mapping[str, str], faces: Iterable[Face], schemes: Mapping[str, Schema]) -> Schema:

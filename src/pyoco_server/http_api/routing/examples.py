@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -50,7 +49,7 @@ def add_example(described: Schema, example: Example) -> None:
             _add(described["responses"][status], shown)
 
 
-def _add(described: Schema, by_kind: Mapping[str, Any]) -> None:
+def _add(described: Schema, by_kind: Mapping[str, object]) -> None:
     content = described.get("content", {})
     for kind, shown in by_kind.items():
         if kind in content or ANY_KIND in content:

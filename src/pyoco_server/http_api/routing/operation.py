@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -90,11 +89,10 @@ class Operation:
 
     def describe(self, tag: str, refusal: Refusal, always: Sequence[int]) -> Schema:
         """`always`: errors that every operation may give."""
-        serve: Any = self.serve
         described: Schema = {"tags": [tag], "summary": self.summary}
         if self.description:
             described["description"] = self.description
-        described["operationId"] = self.name or serve.__name__
+        described["operationId"] = self.name or getattr(self.serve, "__name__", "")
         if self.params:
             described["parameters"] = [param.describe() for param in self.params]
         if self.body is not None:

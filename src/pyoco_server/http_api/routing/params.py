@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from starlette.requests import HTTPConnection
 
@@ -11,30 +11,30 @@ from pyoco_server.errors import Invalid
 from pyoco_server.http_api.routing.kinds import Kind, TextKind, Unfit
 from pyoco_server.http_api.routing.schemas import Schema
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Place = Literal["query", "header", "path", "body"]
 
 
 @dataclass(frozen=True)
-class Param(Generic[T]):
+class Param(Generic[T_co]):
     """`skips`: which texts count as missing. `err_id` None: the default id."""
 
     name: str
-    kind: Kind[T]
-    default: T
+    kind: Kind[T_co]
+    default: T_co
     description: str = ""
     place: Place = "query"
     required: bool = False
     skips: Literal["nothing", "empty", "blank"] = "nothing"
     err_id: str | None = None
 
-    def read(self, request: HTTPConnection) -> T:
+    def read(self, request: HTTPConnection) -> T_co:
         text = self._text(request)
         if text is None or self._is_skipped(text):
             return self.default
         return self.parse(text)
 
-    def parse(self, text: str) -> T:
+    def parse(self, text: str) -> T_co:
         try:
             return self.kind.read(text)
         except Unfit as unfit:
@@ -44,7 +44,7 @@ class Param(Generic[T]):
         """`rest`: the message after the name of the parameter."""
         return Invalid.at([self.place, self.name], f"{self.name} {rest}", err_id=self.err_id)
 
-    def with_error(self, err_id: str) -> Param[T]:
+    def with_error(self, err_id: str) -> Param[T_co]:
         return replace(self, err_id=err_id)
 
     def describe(self) -> Schema:
@@ -81,11 +81,11 @@ class Param(Generic[T]):
 
 
 @dataclass(frozen=True)
-class ListParam(Generic[T]):
+class ListParam(Generic[T_co]):
     """A query parameter that may be repeated."""
 
     name: str
-    kind: Kind[T]
+    kind: Kind[T_co]
     description: str = ""
     required: bool = False
     least: int = 0
@@ -93,12 +93,11 @@ class ListParam(Generic[T]):
     err_id: str | None = None
     skips_empty: bool = False
 
-    def read(self, request: HTTPConnection) -> tuple[T, ...]:
-        one = Param[Any](self.name, self.kind, None, err_id=self.err_id)
+    def read(self, request: HTTPConnection) -> tuple[T_co, ...]:
         given = request.query_params.getlist(self.name)
-        return tuple(one.parse(text) for text in given if text or not self.skips_empty)
+        return tuple(self._parse(text) for text in given if text or not self.skips_empty)
 
-    def with_error(self, err_id: str) -> ListParam[T]:
+    def with_error(self, err_id: str) -> ListParam[T_co]:
         return replace(self, err_id=err_id)
 
     def describe(self) -> Schema:
@@ -110,13 +109,19 @@ class ListParam(Generic[T]):
         described: Schema = {"name": self.name, "in": "query", "required": self.required, "schema": schema}
         return described | ({"description": self.description} if self.description else {})
 
+    def _parse(self, text: str) -> T_co:
+        try:
+            return self.kind.read(text)
+        except Unfit as unfit:
+            raise Invalid.at(["query", self.name], f"{self.name} {unfit}", err_id=self.err_id) from None
 
-AnyParam = Param[Any] | ListParam[Any]
+
+AnyParam = Param[object] | ListParam[object]
 
 
-def text(name: str, description: str = "", **more: Any) -> Param[str | None]:
+def text(name: str, description: str = "") -> Param[str | None]:
     """A query parameter, as text."""
-    return Param[str | None](name, TextKind(), None, description, **more)
+    return Param[str | None](name, TextKind(), None, description)
 
 
 def path(name: str, kind: Kind[str] | None = None) -> Param[str]:

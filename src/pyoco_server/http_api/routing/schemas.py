@@ -19,11 +19,11 @@ def ref(name: str) -> Schema:
     return {"$ref": REF.format(name=name)}
 
 
-def array(items: Schema, **more: Any) -> Schema:
+def array(items: Schema, **more: object) -> Schema:
     return {"type": "array", "items": items} | more
 
 
-def record(required: Iterable[str], properties: Schema, **more: Any) -> Schema:
+def record(required: Iterable[str], properties: Schema, **more: object) -> Schema:
     return {"type": "object", "required": list(required), "properties": properties} | more
 
 
@@ -31,5 +31,5 @@ def or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def count(least: int = 0, **more: Any) -> Schema:
+def count(least: int = 0, **more: object) -> Schema:
     return {"type": "integer", "minimum": least} | more

@@ -344,7 +344,7 @@ class _Counted:
     counted_by: Connections | None = None
     peer = ""
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: object) -> None:
         await super().send(message)  # type: ignore[misc]
         if not isinstance(message, dict):  # another library: not an ASGI message
             return
@@ -358,7 +358,7 @@ class _Counted:
         super().connection_lost(exc)  # type: ignore[misc]
 
 
-_counted_kinds: dict[Any, type[asyncio.Protocol]] = {}
+_counted_kinds: dict[object, type[asyncio.Protocol]] = {}
 
 
 def _counted(kind: type[asyncio.Protocol]) -> type[asyncio.Protocol]:

@@ -11,9 +11,10 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 import uvicorn
+
+Handler = Callable[[int, FrameType | None], object]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,13 +28,13 @@ def call_before_shutdown(act: Callable[[], None]) -> uvicorn.Server | None:
     for number in SIGNALS:
         handler = signal.getsignal(number)
         server = getattr(handler, "__self__", None)
-        if isinstance(server, uvicorn.Server):
+        if isinstance(server, uvicorn.Server) and callable(handler):
             found = server
             signal.signal(number, _both(lambda: loop.call_soon_threadsafe(act), handler))
     return found
 
 
-def _both(first: Callable[[], object], then: Any) -> Callable[[int, FrameType | None], None]:
+def _both(first: Callable[[], object], then: Handler) -> Handler:
     def handle(number: int, frame: FrameType | None) -> None:
         first()
         then(number, frame)

@@ -71,13 +71,14 @@ async def check_target(context: CommandContext, asked: RunCommand) -> None:
 
 
 async def drive(context: CommandContext, asked: RunCommand, reservation: Reservation) -> Applied:
-    """Apply the command with the ids of this reservation. A refusal is recorded, to explain the run later."""
+    """Apply the command with the ids of this reservation. A refusal is recorded, to explain the run later;
+    not for an answer without the required form, which is an invalid request."""
     if isinstance(asked.command, CancelRun):
         applied = await _apply(context, asked, reservation)  # a cancel does not wait for its turn
     else:
         async with context.locks.of(asked.run_id):
             applied = await _apply(context, asked, reservation)
-    if applied.refused is not None:
+    if applied.refused is not None and applied.refused.reason is not Reason.ANSWER:
         await _record_refusal(context.store, asked, applied.refused)
     return applied
 

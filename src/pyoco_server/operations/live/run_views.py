@@ -19,6 +19,7 @@ from pyoco_server.lifecycle.reduce import fold_unmeasured
 from pyoco_server.lifecycle.run import without_sizes
 from pyoco_server.operations.live.end_waits import EndWaits
 from pyoco_server.operations.live.freshness import FreshnessCheck
+from pyoco_server.operations.live.log_end import EventLogEnd
 from pyoco_server.operations.live.notify import Throttle
 from pyoco_server.operations.live.shared_views import SharedView, SharedViews
 from pyoco_server.operations.runs.query import check_visible, get_run, visible
@@ -68,6 +69,15 @@ class RunView(SharedView):
     def stored(self) -> StoredRun:
         assert self._stored is not None, "a view is opened before it is used"
         return self._stored
+
+    @property
+    def has_ended(self) -> bool:
+        return self.stored.run.is_terminal and not self.is_lost
+
+    @property
+    def follows_feed(self) -> bool:
+        """Whether every commit of the run that the feed has delivered is in the state."""
+        return self._is_read.is_set() and not self._early and not self._is_closed
 
     def open_from_memory(self) -> bool:
         if self._may_be_old and self._read_model.is_current:
@@ -177,6 +187,7 @@ class RunViews(SharedViews[RunView]):
         self._store = store
         self._read_model = read_model
         self._waits = EndWaits(read_model)
+        self._log_end = EventLogEnd(store, read_model)
         self._loop = Loop("watched runs after a reconnect", self._read_all_again)
 
     def __len__(self) -> int:
@@ -212,7 +223,8 @@ class RunViews(SharedViews[RunView]):
             return await self._wait_with_view(run_id, timeout_sec, tenant_id)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_sec
-        with closing(FreshnessCheck(self._store, run_id, self._store.runs.sent_commits.mark())) as check:
+        recent = self._read_model.recent
+        with closing(self._freshness()) as check:
             going_on = self._read_model.find_going_on(run_id)
             if going_on is not None:
                 check_visible(going_on, run_id, tenant_id)
@@ -220,16 +232,15 @@ class RunViews(SharedViews[RunView]):
                     check.prepare_soon()
                 if not await self._waits.has_ended(run_id, timeout_sec):
                     return await self._wait_with_view(run_id, max(0.0, until - loop.time()), tenant_id)
-            stored = self._read_model.recent.find(run_id)
-            if stored is None or not stored.run.is_terminal:
+            if not recent.has_ended(run_id):
                 return await self._wait_with_view(run_id, max(0.0, until - loop.time()), tenant_id)
-            if await check.passes(stored, was_pushed=going_on is not None):
+            if await check.passes() and (stored := recent.find(run_id)) is not None:
                 return visible(stored, run_id, tenant_id)
         return await get_run(self._store, run_id, tenant_id=tenant_id, whole=True)
 
     async def _wait_with_view(self, run_id: str, timeout_sec: float, tenant_id: str | None) -> StoredRun:
         """For a run that is watched, or that was not received from its first commit on."""
-        began, was_open = self._store.runs.sent_commits.mark(), run_id in self._views
+        check, was_open = self._freshness(), run_id in self._views
         view = await self._acquire(
             run_id, lambda: RunView(self._store, self._read_model, run_id, may_be_old=True)
         )
@@ -238,7 +249,7 @@ class RunViews(SharedViews[RunView]):
             if view.was_read and not was_open:  # read after the request began
                 await _until_ended(view, timeout_sec)
                 return visible(None if view.is_lost else view.stored, run_id, tenant_id)
-            with closing(FreshnessCheck(self._store, run_id, began)) as check:
+            with closing(check):
                 check.prepare_soon()
                 return await self._wait_and_check(view, check, timeout_sec, tenant_id)
         finally:
@@ -247,14 +258,17 @@ class RunViews(SharedViews[RunView]):
     async def _wait_and_check(
         self, view: RunView, check: FreshnessCheck, timeout_sec: float, tenant_id: str | None
     ) -> StoredRun:
-        first = view.stored
+        run_id = view.stored.run.run_id
         await _until_ended(view, timeout_sec)
-        stored = view.stored
         # A run that has not ended has a heartbeat, which is not in the log.
-        has_ended = stored.run.is_terminal and not view.is_lost
-        if has_ended and await check.passes(stored, was_pushed=stored is not first):
-            return visible(stored, stored.run.run_id, tenant_id)
-        return await get_run(self._store, first.run.run_id, tenant_id=tenant_id, whole=True)
+        if view.has_ended and await check.passes() and view.has_ended and view.follows_feed:
+            return visible(view.stored, run_id, tenant_id)
+        return await get_run(self._store, run_id, tenant_id=tenant_id, whole=True)
+
+    def _freshness(self) -> FreshnessCheck:
+        """For a request that begins now."""
+        sent = self._store.runs.sent_commits
+        return FreshnessCheck(self._log_end, self._read_model, sent, sent.mark())
 
     async def _read_all_again(self) -> None:
         places = asyncio.Semaphore(READ_AT_ONCE_MAX)

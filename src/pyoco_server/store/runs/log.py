@@ -169,11 +169,10 @@ class Runs(EventLogReader):
             return True
         return stored is None and await self._has_last(run_id, RunErased)
 
-    async def last_seq(self, run_id: str, *, at_leader: bool) -> int:
-        """The sequence of the run's last commit; 0 if it has none."""
-        read = self._jetstream.last_at_leader if at_leader else self._jetstream.last
-        last = await read(self._stream, self._subject(run_id))
-        return last.seq if last is not None else 0
+    async def last_message(self, *, at_leader: bool) -> StoredMessage | None:
+        """The last message of the log; None if there is none, or if it was removed."""
+        read = self._jetstream.end_at_leader if at_leader else self._jetstream.end
+        return await read(self._stream)
 
     async def was_discarded(self, run_id: str) -> bool:
         """Whether its submission was discarded. Then no worker has executed the run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
@@ -250,7 +250,7 @@ def _log_fields(job: Job) -> dict[str, str | None]:
     }
 
 
-def _log_and_describe(stored: StoredRun, cause: dict[str, Any] | None) -> AttemptResult:
+def _log_and_describe(stored: StoredRun, cause: dict[str, object] | None) -> AttemptResult:
     run = stored.run
     if run.parked:
         return AttemptResult(AttemptOutcome.PARKED, run.run_id, stored=stored)

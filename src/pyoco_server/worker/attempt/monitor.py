@@ -15,7 +15,7 @@ import contextvars
 import logging
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyoco_server import clock
 from pyoco_server.engine import WaitAnswer
@@ -196,7 +196,7 @@ class AttemptMonitor:
     def _catch_up_soon(self) -> None:
         self._begin(self._catch_up(), CATCH_UP)
 
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _begin(self, work: Coroutine[object, object, None], name: str) -> None:
         task = start_task(work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

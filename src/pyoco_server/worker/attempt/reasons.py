@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyoco_server.engine.tasks.failure import Failure, describe
 
 EXECUTION_ERROR = "execution_error"
@@ -40,11 +38,11 @@ def _why(flow_name: str, error: BaseException) -> tuple[str, str]:
     return EXECUTION_ERROR, error_text(error)
 
 
-def cause_of(failure: Failure | None) -> dict[str, Any] | None:
+def cause_of(failure: Failure | None) -> dict[str, object] | None:
     """The exception of a failure as fields of a log line; None without one."""
     if failure is None or not failure.kind:
         return None
-    cause: dict[str, Any] = {"exc_type": failure.kind, "exc_message": failure.error}
+    cause: dict[str, object] = {"exc_type": failure.kind, "exc_message": failure.error}
     cause["exc_traceback"] = failure.traceback
     if failure.origin is not None:
         cause["exc_origin"] = dict(zip(("file", "line", "func"), failure.origin, strict=True))

@@ -15,7 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 from pyoco.core.models import Flow, Task
@@ -35,7 +35,7 @@ REPORTED_BYTES_MAX = 16 * 1024
 PIPE_BYTES = 64 * 1024
 _END = b"\n\n"  # an empty line after the last one
 
-Params = list[dict[str, Any]]
+Params = list[dict[str, object]]
 
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -137,7 +137,7 @@ def _leave_out(_error: BaseException) -> None:
 def params_of(flow: Flow, *, with_schemas: bool = True) -> Params:
     """In the order of names; a parameter of several tasks is listed once."""
     filled = {task.name for task in flow.tasks}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for task in sorted(flow.tasks, key=lambda task: task.name):
         for one in _parameters(task):
             if one.name not in filled and one.name not in found:
@@ -156,9 +156,9 @@ def _parameters(task: Task) -> list[inspect.Parameter]:
     return [one for one in parameters if one.kind not in _STARS and one.name not in given]
 
 
-def _as_json(one: inspect.Parameter, task: Task, with_schema: bool) -> dict[str, Any]:
+def _as_json(one: inspect.Parameter, task: Task, with_schema: bool) -> dict[str, object]:
     required = one.default is inspect.Parameter.empty
-    described: dict[str, Any] = {"name": one.name, "required": required}
+    described: dict[str, object] = {"name": one.name, "required": required}
     if not required and _is_plain(one.default):
         described["default"] = one.default
     if one.annotation is not inspect.Parameter.empty:
@@ -171,7 +171,7 @@ def _as_json(one: inspect.Parameter, task: Task, with_schema: bool) -> dict[str,
     return described
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """A small value that JSON can represent."""
     if not isinstance(value, str | int | float | bool | list | dict | None):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco.core.models import Flow
 
@@ -30,7 +30,7 @@ class Unresolved(NamedTuple):
     reason: str
     error: str
     task: str | None = None
-    cause: dict[str, Any] | None = None  # the exception, as fields of a log line
+    cause: dict[str, object] | None = None  # the exception, as fields of a log line
 
 
 class FlowSource:

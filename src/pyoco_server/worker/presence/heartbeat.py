@@ -11,9 +11,8 @@ import logging
 import os
 import platform
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from pyoco_server import clock
 from pyoco_server.clock import elapsed
@@ -39,7 +38,7 @@ class Heartbeat:
         tags: list[str],
         slots: int,
         in_flight: Collection[str],
-        extra: Callable[[], dict[str, Any]] | None = None,
+        extra: Callable[[], Mapping[str, object]] | None = None,
     ) -> None:
         self._store = store
         self._claimant = claimant
@@ -49,11 +48,12 @@ class Heartbeat:
         self._in_flight = in_flight
         self._fences: dict[str, int] = {}
         self._extra = extra
-        self._process = _process()
+        self._host, self._pid = socket.gethostname(), os.getpid()
+        self._process = _process(self._host, self._pid)
         self._revision = 0
         self._fetched_at: float | None = None
         self._running: dict[str, float] = {}
-        self._changes: dict[str, Any] = {}
+        self._changes: dict[str, object] = {}
         self._publishing = asyncio.Lock()
         self._is_started = self._is_stopped = False
         config = store.config
@@ -144,9 +144,9 @@ class Heartbeat:
         lease = Lease(
             holder=self._claimant.instance_id,
             worker_id=self._claimant.worker_id,
-            host=self._process["host"],
+            host=self._host,
             boot_id=boot_id(),
-            pid=self._process["pid"],
+            pid=self._pid,
             tags=self._tags,
             free_slots=self._free_slots,
             holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_flight},
@@ -161,10 +161,10 @@ class Heartbeat:
     def _free_slots(self) -> int:
         return max(0, self._slots - len(self._running))
 
-    def _entry(self) -> dict[str, Any]:
+    def _entry(self) -> dict[str, object]:
         now = clock.now()
         return (
-            (self._extra() if self._extra is not None else {})
+            dict(self._extra() if self._extra is not None else {})
             | self._process
             | {
                 "instance_id": self._claimant.instance_id,
@@ -182,12 +182,12 @@ class Heartbeat:
         )
 
 
-def _process() -> dict[str, Any]:
+def _process(host: str, pid: int) -> dict[str, object]:
     """The members that do not change until the process ends."""
     versions = {"pyoco_server": "pyoco-server", "pyoco": "pyoco"}
     return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
+        "host": host,
+        "pid": pid,
         "started_at": clock.now(),
         "versions": {name: _version(package) for name, package in versions.items()}
         | {"python": platform.python_version()},

@@ -7,7 +7,6 @@ task is executed again.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import msgspec
 
@@ -26,7 +25,7 @@ async def recorded_results(store: Store, run: Run) -> bytes:
     """The results of earlier claims, as JSON: `{task: [result, types]}`."""
     if not run.tasks:
         return NOTHING_RECORDED
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, tuple[object, object]] = {}
     for name, record in run.tasks.items():
         if record.kept is OutputKept.STORED:
             found[name] = (record.output, record.types)

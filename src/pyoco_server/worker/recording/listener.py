@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -97,7 +97,7 @@ class CommandListener(Listener):
         for command in plan(self._numbering.fence, names, last, self._edges, clock.now()):
             self._report(command, None, None, Urgency.WITH_NEXT)
 
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any], started_at: float) -> None:
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, object], started_at: float) -> None:
         started = StartTask(
             fence=self._numbering.fence,
             task=name,
@@ -111,7 +111,7 @@ class CommandListener(Listener):
         self,
         name: str,
         attempt: int,
-        output: Any,
+        output: object,
         started_at: float,
         ended_at: float,
         acknowledged: Acknowledge,

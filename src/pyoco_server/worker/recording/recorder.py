@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -60,7 +59,8 @@ class Recorder:
         self._batcher = CommitBatcher(store, stored, self.snapshot.follow, self._stop_after)
         self.uploads = Uploads(store, run_id, self._fence, lambda: self._batcher.refuse(Reason.FENCED))
         self.is_cancelled = False  # a cancel was requested: no further result is recorded
-        self.cause: dict[str, Any] | None = None  # the exception that it failed with, as fields of a log line
+        # The exception that it failed with, as fields of a log line.
+        self.cause: dict[str, object] | None = None
 
     @property
     def stored(self) -> StoredRun:

@@ -35,7 +35,11 @@ _PLAIN = (str, int, float, bool, type(None))
 _TEXT_KINDS: dict[str, type] = {
     kind.__name__: kind for kind in (bytes, datetime, date, time, timedelta, Decimal, UUID)
 }
-_COLLECTIONS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_COLLECTIONS: dict[str, Callable[[Iterable[object]], object]] = {
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
 _INT_KEYS = "int_keys"
 
 
@@ -47,7 +51,7 @@ class StoredResult(NamedTuple):
     types: Types | None = None
 
 
-def result_of(output: Any, bytes_max: int) -> StoredResult:
+def result_of(output: object, bytes_max: int) -> StoredResult:
     """Encoded at once: user code may change the object after it returned it."""
     if output is None:
         return StoredResult(None)  # as it is read from the log: the sums in a run count its bytes
@@ -66,14 +70,14 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
     return StoredResult(encoded, kept, types)
 
 
-def results_from(recorded: bytes) -> dict[str, Any]:
+def results_from(recorded: bytes) -> dict[str, object]:
     """The results of `{task: [JSON, types]}`, as the tasks have returned them."""
-    found: dict[str, tuple[Any, Any]] = _decode(recorded)
+    found: dict[str, tuple[object, Any]] = _decode(recorded)
     return {name: _restored(value, types) for name, (value, types) in found.items()}
 
 
-def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    kept: dict[str, Any] = {}
+def inputs_kept(inputs: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    kept: dict[str, object] = {}
     size = 0
     for name, value in inputs.items():
         encoded = _encoded(value)
@@ -87,7 +91,7 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     return kept, size
 
 
-def _types(output: Any, encoded: bytes) -> Types | None:
+def _types(output: object, encoded: bytes) -> Types | None:
     """Raises if the result cannot be restored from its JSON."""
     back = _decode(encoded)
     if back == output:
@@ -106,14 +110,14 @@ def _is_exact(output: object) -> bool:
     return kind is str or kind is bool
 
 
-def _encoded(value: Any) -> bytes | None:
+def _encoded(value: object) -> bytes | None:
     try:
         return _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return None
 
 
-def _repr(value: Any) -> str:
+def _repr(value: object) -> str:
     """`__repr__` is user code: it may raise, and return text that cannot be encoded."""
     return try_call(
         lambda: repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode(),
@@ -121,7 +125,7 @@ def _repr(value: Any) -> str:
     )
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
@@ -144,7 +148,7 @@ def _described(value: Any) -> Types | None:
     raise _Inexact(kind.__name__)
 
 
-def _restored(value: Any, types: Types | None) -> Any:
+def _restored(value: Any, types: Types | None) -> object:
     if types is None:
         return value
     each, at = types.get("each"), types.get("at", {})
@@ -162,7 +166,7 @@ def _restored(value: Any, types: Types | None) -> Any:
     return msgspec.convert(value, _TEXT_KINDS[kind], strict=False)
 
 
-def _described_dict(value: dict[Any, Any]) -> Types | None:
+def _described_dict(value: dict[object, object]) -> Types | None:
     node = _children((str(key), item) for key, item in value.items())
     if all(type(key) is str for key in value):
         return node or None
@@ -171,7 +175,7 @@ def _described_dict(value: dict[Any, Any]) -> Types | None:
     raise _Inexact("dict")
 
 
-def _children(items: Iterable[tuple[Any, Any]]) -> Types:
+def _children(items: Iterable[tuple[object, object]]) -> Types:
     nodes = {str(key): _described(item) for key, item in items}
     kinds = iter(nodes.values())
     first = next(kinds, None)

@@ -81,7 +81,7 @@ class LineStream(io.TextIOBase):
     def isatty(self) -> bool:
         return False
 
-    def reconfigure(self, **_: Any) -> None:
+    def reconfigure(self, **_: object) -> None:
         """Does nothing: there is nothing to configure."""
 
     @property

@@ -15,7 +15,7 @@ import os
 import socket
 import sys
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from pyoco.core.models import Flow, RunContext
@@ -205,7 +205,7 @@ def run_slot(handle: int, spec: str, parallelism: int, loaded: LoadedFlows | Non
 
 
 def _failed(
-    run: int, reason: str, error: str, task: str | None, cause: dict[str, Any] | None
+    run: int, reason: str, error: str, task: str | None, cause: dict[str, object] | None
 ) -> m.EndedMessage:
     status = OutcomeStatus.FAILED
     return m.EndedMessage(run=run, status=status, reason=reason, error=error, task=task, cause=cause)

@@ -27,9 +27,12 @@ from typing import Any, TypeVar
 from pyoco_server.worker.slots import messages as m
 
 TICK_SEC = 0.02
-# If the code of a run takes longer than this, the second thread reads. The longest delay of a cancel is twice
-# as long: the thread finds the same code in two checks.
+# If the code of a run takes longer than this, the second thread reads. It finds the same code in two checks.
 LISTEN_AFTER_SEC = 0.002
+# While it finds that code has returned since the check before, it checks less and less often, down to this: a
+# check costs as much as a quick task. So a cancel may be delayed by both times together.
+REST_SEC_MAX = 0.008
+CALL_AND_RETURN = 2  # the least by which `_code_calls` has grown then
 # So often it finds no run before it sleeps until the next one: to wake it costs more than a few checks.
 CHECKS_BEFORE_SLEEP = 4
 # A message that is waited for is buffered no longer than this, while other runs go on.
@@ -126,18 +129,19 @@ class LinkReader:
 
     def _read_for_main_thread(self) -> None:
         """The body of the second thread; it never returns."""
-        ticked_at, calls = 0.0, 0
+        ticked_at, calls, rest_sec = 0.0, 0, LISTEN_AFTER_SEC
         while True:
-            self._rest()
-            is_stuck = self._code_calls == calls and calls % 2 == 1
-            calls = self._code_calls
+            self._rest(rest_sec)
+            before, calls = calls, self._code_calls
+            is_stuck = calls == before and calls % 2 == 1
+            rest_sec = next_rest_sec(rest_sec, before, calls)
             if is_stuck or time.monotonic() - ticked_at >= TICK_SEC:
                 self._on_tick()
                 ticked_at = time.monotonic()
             if (is_stuck or self._awaits_others) and self._reading.acquire(blocking=False):
                 self._listen()
 
-    def _rest(self) -> None:
+    def _rest(self, rest_sec: float) -> None:
         """Wait for a moment, unless reading is wanted now; without runs until one arrives."""
         self._checks_without_run = 0 if self._is_running else self._checks_without_run + 1
         if self._checks_without_run > CHECKS_BEFORE_SLEEP:
@@ -148,7 +152,7 @@ class LinkReader:
             self._wakeup.clear()
             self._checks_without_run = 0
         if not self._awaits_others:
-            self._wakeup.wait(LISTEN_AFTER_SEC)
+            self._wakeup.wait(rest_sec)
         self._wakeup.clear()
 
     def _listen(self) -> None:
@@ -163,6 +167,12 @@ class LinkReader:
         finally:
             self._is_listening = False
             self._reading.release()
+
+
+def next_rest_sec(rest_sec: float, before: int, calls: int) -> float:
+    """How long the second thread rests. `before`, `calls`: what it has found in its last two checks."""
+    has_returned = calls - before >= CALL_AND_RETURN and calls % 2 == 0
+    return min(2 * rest_sec, REST_SEC_MAX) if has_returned else LISTEN_AFTER_SEC
 
 
 class LinkWriter:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.worker.recording.listener import TaskCommand
+
+M = TypeVar("M")
 
 LENGTH = struct.Struct("!I")
 NOT_AWAITED = 0
@@ -44,7 +48,7 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     flow_name: str
     params: bytes
     recorded: bytes
-    metadata: dict[str, Any]
+    metadata: JsonObject
     result_bytes_max: int
     timeout_sec: float | None
     workflow_yaml: str | None = None
@@ -100,7 +104,7 @@ class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """
 
     flows: dict[str, str] = {}
-    params: dict[str, list[dict[str, Any]]] = {}
+    params: dict[str, list[JsonObject]] = {}
 
 
 class BrokenMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -144,7 +148,7 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     # Threads of the run are still in user code, or its processes still print.
     must_be_replaced: bool = False
     waiting: tuple[str, ...] = ()  # PARKED: which waits are open
-    cause: dict[str, Any] | None = None  # FAILED: the exception, as fields of a log line
+    cause: JsonObject | None = None  # FAILED: the exception, as fields of a log line
     # How long its code was called: in all, and the longest time without a wait.
     code_sec: float = 0.0
     longest_sec: float = 0.0
@@ -154,8 +158,8 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
 FromSlot = Ready | BrokenMessage | Reported | Printed | EndedMessage
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_to: Any = msgspec.msgpack.Decoder(ToSlot).decode
-_decode_from: Any = msgspec.msgpack.Decoder(FromSlot).decode
+_decode_to: Callable[[bytearray], ToSlot] = msgspec.msgpack.Decoder(ToSlot).decode
+_decode_from: Callable[[bytearray], FromSlot] = msgspec.msgpack.Decoder(FromSlot).decode
 
 
 def frame(message: ToSlot | FromSlot) -> bytes:
@@ -163,15 +167,15 @@ def frame(message: ToSlot | FromSlot) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-class MessageReader:
+class MessageReader(Generic[M]):
     """Whole messages out of pieces of any size. The cost of a large message is linear in its size."""
 
-    def __init__(self, decode: Any) -> None:
+    def __init__(self, decode: Callable[[bytearray], M]) -> None:
         self._decode = decode
         self._unread = bytearray()
         self._needed = LENGTH.size
 
-    def read(self, data: bytes) -> list[Any]:
+    def read(self, data: bytes) -> list[M]:
         self._unread += data
         if len(self._unread) < self._needed:
             return []
@@ -190,9 +194,9 @@ class MessageReader:
         return messages
 
 
-def slot_reader() -> MessageReader:
+def slot_reader() -> MessageReader[ToSlot]:
     return MessageReader(_decode_to)
 
 
-def worker_reader() -> MessageReader:
+def worker_reader() -> MessageReader[FromSlot]:
     return MessageReader(_decode_from)

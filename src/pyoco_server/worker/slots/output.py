@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, install_thread_inheritance
@@ -49,7 +49,8 @@ class Output:
         self._runs: dict[str, _PrintingRun] = {}
         self._printed: set[str] = set()  # the runs that have printed something
         self._current: str | None = None  # the run whose code the main thread is in
-        self._replaced: dict[str, tuple[Any, Any]] = {}  # sys.stdout and sys.stderr, as a run has set them
+        # sys.stdout and sys.stderr, as a run has set them
+        self._replaced: dict[str, tuple[TextIO, TextIO]] = {}
         self._streams = capture_output(self._on_lines)
         self._pipes = _TaskPipes(self._on_lines)
         self._pipes.install(self._on_fork)
@@ -260,7 +261,7 @@ class _TaskPipes:
             self._on_lines(clock.now(), pipe.stream, pipe.attempt, lines, None)
 
 
-def _plain(descriptor: int) -> Any:
+def _plain(descriptor: int) -> TextIO:
     return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
@@ -285,7 +286,7 @@ class _LeftProcesses:
         self._started -= {run_id, None}
         return has_started and any(self._prints_here(pid) for pid in _others())
 
-    def _on_event(self, event: str, _: tuple[Any, ...]) -> None:
+    def _on_event(self, event: str, _: tuple[object, ...]) -> None:
         if event in _STARTS:
             attempt = CURRENT.get()
             self._started.add(attempt.run_id if attempt is not None else self._current_run())
@@ -303,7 +304,7 @@ def _others() -> Iterator[str]:
 
 def _resource_tracker() -> str:
     """A helper process of `multiprocessing` that stays, and prints nothing."""
-    module: Any = sys.modules.get("multiprocessing.resource_tracker")
+    module = sys.modules.get("multiprocessing.resource_tracker")
     return str(getattr(getattr(module, "_resource_tracker", None), "_pid", None))
 
 

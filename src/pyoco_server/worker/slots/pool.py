@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
@@ -94,8 +93,7 @@ class Slots:
     async def renew(self, path: Path | None = None) -> None:
         """Load everything again, with `path` (default: the current one) first on the import path.
 
-        Runs in flight are not affected. Raises ResolverBroken or SlotDied if it cannot be loaded: then the
-        edition before stays in use.
+        Raises ResolverBroken or SlotDied if it cannot be loaded: then the edition before stays in use.
         """
         async with self._renewing:
             edition = Edition(self._edition.number + 1, path or self._edition.path)
@@ -119,11 +117,15 @@ class Slots:
         return {edition.path for edition in editions if edition.path is not None}
 
     @property
+    def slot_pids(self) -> list[int]:
+        return [slot.pid for slot in (*self._free, *self._busy)]
+
+    @property
     def flows(self) -> dict[str, str]:
         return next((slot.flows for slot in self._up_to_date()), {})
 
     @property
-    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+    def flow_params(self) -> dict[str, list[dict[str, object]]]:
         return next((slot.flow_params for slot in self._up_to_date()), {})
 
     def _up_to_date(self) -> Iterator[Slot]:
@@ -322,16 +324,14 @@ class Slots:
 
     @property
     def _has_room(self) -> bool:
-        known = len(self._free) + len(self._busy) + self._starting
-        return known < self._count and not self._stopping
+        return len(self._free) + len(self._busy) + self._starting < self._count and not self._stopping
 
     async def _refill(self) -> None:
         """Start slots in advance, so that the next run does not wait for one."""
         await self._prepare()
         await self._remove_dead()
         while self._has_room:
-            missing = self._count - len(self._free) - len(self._busy)
-            at_once = 1 if self._processes.are_forked else missing
+            at_once = 1 if self._processes.are_forked else self._count - len(self._free) - len(self._busy)
             if not all(await asyncio.gather(*(self._add_slot() for _ in range(at_once)))):
                 return
 
@@ -364,10 +364,9 @@ class Slots:
             self._refilling.wake()
 
     def _report(self, error: Exception) -> None:
-        is_new = self.problem is None
-        self.problem = f"no slot can be started: {error or type(error).__name__}"
-        if is_new:
+        if self.problem is None:
             log.error("no slot can be started; no runs are taken", extra={"error": str(error)})
+        self.problem = f"no slot can be started: {error or type(error).__name__}"
         self._on_change()
         self._recovery.wake()
 

@@ -88,7 +88,7 @@ class RunLoop:
         self._current: ChildRun | None = None
         self._clock = CodeClock()
         self._loop_greenlet: Any = None
-        self._idle: list[Any] = []
+        self._idle: list[object] = []
         self._context = contextvars.copy_context()
 
     # From the thread that reads the link

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Slot:
         self.edition = edition
         self.tenant: str | None = None
         self.flows: dict[str, str] = {}
-        self.flow_params: dict[str, list[dict[str, Any]]] = {}
+        self.flow_params: dict[str, list[dict[str, object]]] = {}
         self._process: SlotProcess | None = None
         self._link = Link(self._on_message, self._on_end)
         self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
@@ -74,6 +74,11 @@ class Slot:
         await asyncio.get_running_loop().create_connection(lambda: self._link, sock=link)
         async with asyncio.timeout(START_TIMEOUT_SEC):
             await self._ready
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def is_alive(self) -> bool:
         assert self._process is not None

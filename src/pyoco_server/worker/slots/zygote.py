@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, TextIO
 
 from pyoco_server.engine.tasks.failure import cut, try_call
 from pyoco_server.flows import ResolverError
@@ -160,7 +160,7 @@ def why_unsafe(known: dict[str, str]) -> str | None:
 
 def reseed() -> None:
     """`random` does it itself. Generators that belong to the flows are copies, as after any fork."""
-    numpy_random: Any = sys.modules.get("numpy.random")
+    numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
@@ -195,7 +195,7 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _flush(stream: Any) -> None:
+def _flush(stream: TextIO | None) -> None:
     if stream is not None:
         stream.flush()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
@@ -78,5 +78,5 @@ class Exited(_Packet, frozen=True, kw_only=True, tag=True, array_like=True):
 FromZygote = Prepared | NotLoaded | Forked | NotForked | Exited
 
 encode = msgspec.msgpack.Encoder().encode
-decode_to_zygote: Any = msgspec.msgpack.Decoder(ToZygote).decode
-decode_from_zygote: Any = msgspec.msgpack.Decoder(FromZygote).decode
+decode_to_zygote: Callable[[bytes], ToZygote] = msgspec.msgpack.Decoder(ToZygote).decode
+decode_from_zygote: Callable[[bytes], FromZygote] = msgspec.msgpack.Decoder(FromZygote).decode

@@ -73,7 +73,7 @@ class SyncReport:
         return "idle" if self.last_success_at is None else "ok"
 
 
-def _about(wheel: Wheel) -> dict[str, Any]:
+def _about(wheel: Wheel) -> dict[str, object]:
     return {
         "wheel_name": wheel.name,
         "package_name": wheel.package,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, assert_never
+from typing import assert_never
 
 from pyoco.core.models import Flow, Task
 from pyoco.dsl import nodes as n
-from pyoco.dsl.expressions import ensure_expression
+from pyoco.dsl.expressions import Expression, ensure_expression
 from pyoco.dsl.syntax import FlowFragment
 
 from pyoco_server.worker.yaml.callables import Callables
@@ -93,7 +93,7 @@ class _Compiler:
             case _:
                 assert_never(term)
 
-    def _expression(self, expression: t.Expression) -> Any:
+    def _expression(self, expression: t.Expression) -> Expression:
         self._readable.check_expression(expression.source)
         return ensure_expression(expression.source)
 

@@ -12,7 +12,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
@@ -31,7 +31,7 @@ class Callables:
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = tuple(allowed)
 
-    def get(self, path: str) -> Callable[..., Any]:
+    def get(self, path: str) -> Callable[..., object]:
         """The function that `module:function` names. Raises CodeRefused or CodeMissing."""
         place, _, attribute = path.partition(":")
         if not self._is_allowed(place):
@@ -49,7 +49,7 @@ class Callables:
         return any(module == name or module.startswith(f"{name}.") for name in self._allowed)
 
 
-def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
+def modules_of(resolver: Callable[..., object], spec: str = "") -> frozenset[str]:
     """The modules of a resolver: a workflow may call functions that are beside the flows.
 
     `spec`: how the resolver was named, `module:function` or a file. The standard library is excluded.
@@ -69,8 +69,8 @@ def _import(module: str, path: str) -> ModuleType:
     return try_call(importlib.import_module, module, on_error=refuse)
 
 
-def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., Any]:
-    found: Any = getattr(module, attribute, None)
+def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., object]:
+    found: object = getattr(module, attribute, None)
     if isinstance(found, TaskWrapper):
         found = found.task.func
     elif isinstance(found, Task):
@@ -79,5 +79,5 @@ def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., An
         raise CodeMissing(f"'{path}' does not exist on this worker; correct its name, or update the package.")
     if not callable(found):
         raise CodeRefused(f"'{path}' is a {type(found).__name__}, not a function.")
-    function: Callable[..., Any] = found
+    function: Callable[..., object] = found
     return function

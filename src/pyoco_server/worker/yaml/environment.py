@@ -7,7 +7,6 @@ that the operator has named can be read. Settings of the server can never be rea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pyoco_server.expressions import environment_names, is_setting
 from pyoco_server.worker.attempt.reasons import CodeRefused
@@ -29,7 +28,7 @@ class Readable:
         for name in environment_names(source):
             self._check(name)
 
-    def check_input(self, value: Any) -> None:
+    def check_input(self, value: object) -> None:
         """Raises CodeRefused."""
         if isinstance(value, str) and value.startswith(_REFERENCE):
             self._check(value.removeprefix(_REFERENCE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from pyoco_server.cli.client.params import refuse_constant
 from pyoco_server.cli.client.place import place_of
 from pyoco_server.cli.client.tables import Column, Item, at, id_of, text, words_of
 from pyoco_server.cli.entry import WrongArguments
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import CommandAnswer
 
 LIST_EXAMPLE = "pyoco-client approval list --limit 20"
 APPROVE_EXAMPLE = """pyoco-client approval approve RUN_ID release --payload '{"version": 2}'"""
@@ -91,7 +94,7 @@ def reject(
 
 
 def _show_answered(
-    ctx: typer.Context, accepted: dict[str, Any], run_id: str, sentence: str, output: OutputForm | None
+    ctx: typer.Context, accepted: CommandAnswer, run_id: str, sentence: str, output: OutputForm | None
 ) -> None:
     place = place_of(ctx)
     words = [sentence, f"  Follow     {place.command(f'run watch {short_id(run_id)}')}"]
@@ -136,7 +139,7 @@ def _wanted(
     return only_id(run, run_id, command), only_id(waiting, task, command, "task")
 
 
-def _payload(given: str | None) -> Any:
+def _payload(given: str | None) -> object:
     if given is None:
         return None
     try:

@@ -20,7 +20,6 @@ from pyoco_server.cli.client.options import (
 )
 from pyoco_server.cli.client.output import (
     RUNS,
-    JSONDict,
     OutputForm,
     is_json,
     show_items,
@@ -33,6 +32,7 @@ from pyoco_server.cli.entry import CliRefusal, WrongArguments
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
+    from pyoco_server.http_client.answers import RunAnswer
 
 CANCEL_WAIT_SEC = 60.0
 RUNS_MAX = 10_000
@@ -115,9 +115,9 @@ def _cancel_many(
     raise typer.Exit(1 if refused else 0)
 
 
-def _matching(client: PyocoHttpClient, wanted: CancelFilter) -> list[JSONDict]:
+def _matching(client: PyocoHttpClient, wanted: CancelFilter) -> list[RunAnswer]:
     """All pages are read first: a cancel changes the order of the list."""
-    found: dict[str, JSONDict] = {}
+    found: dict[str, RunAnswer] = {}
     for status in wanted.statuses:
         cursor: str | None = None
         while True:
@@ -134,7 +134,7 @@ def _matching(client: PyocoHttpClient, wanted: CancelFilter) -> list[JSONDict]:
     return list(found.values())
 
 
-def _ask(found: list[JSONDict], output: OutputForm | None) -> None:
+def _ask(found: list[RunAnswer], output: OutputForm | None) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         message = f"{_runs(len(found))} would be cancelled. Give --yes, or look at them with --dry-run."
         raise WrongArguments(message, hint=f"{FILTER_EXAMPLE.replace('--dry-run', '--yes')}")
@@ -143,7 +143,7 @@ def _ask(found: list[JSONDict], output: OutputForm | None) -> None:
     typer.confirm(f"Cancel {_runs(len(found))}?", abort=True, err=True)
 
 
-def _is_cancelled(client: PyocoHttpClient, run: JSONDict) -> bool:
+def _is_cancelled(client: PyocoHttpClient, run: RunAnswer) -> bool:
     import httpx
 
     try:

@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import nullcontext
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,10 @@ from pyoco_server.cli.client.instants import instant_of
 from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect
 from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.printable import coloured_line, json_text
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import LogLineAnswer
+    from pyoco_server.http_client.logs import SoughtLines
 
 EXAMPLE = "pyoco-client run logs -f RUN_ID --task train --since 10m --grep loss"
 
@@ -44,7 +48,7 @@ def logs(
 ) -> None:
     """Show what a run printed, line by line."""
     wanted = only_run_id(run, run_id, "logs")
-    sought: dict[str, Any] = {"task": task, "since": instant_of(since, EXAMPLE), "q": grep, "regex": regex}
+    sought: SoughtLines = {"task": task, "since": instant_of(since, EXAMPLE), "q": grep, "regex": regex}
     with connect(ctx) as client:
         read = client.follow_logs if follow else client.logs
         whole = whole_run_id(client, wanted)
@@ -53,12 +57,12 @@ def logs(
                 _show(entry, output)
 
 
-def _show(entry: dict[str, Any], form: ShownLog) -> None:
+def _show(entry: LogLineAnswer, form: ShownLog) -> None:
     sys.stdout.write((_json(entry) if form is ShownLog.JSON else _text(entry["message"])) + "\n")
     sys.stdout.flush()  # a person or a program reads each line now
 
 
-def _json(entry: dict[str, Any]) -> str:
+def _json(entry: LogLineAnswer) -> str:
     return json_text(json.dumps(entry, ensure_ascii=False))
 
 

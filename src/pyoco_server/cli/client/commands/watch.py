@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from pyoco_server.cli.client.options import (
 )
 from pyoco_server.cli.client.waiting_hint import WaitingHint
 from pyoco_server.printable import json_text
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import RunAnswer, RunChangeAnswer
 
 WATCH_EXAMPLE = "pyoco-client run watch RUN_ID --until-terminal --output status"
 
@@ -72,7 +75,9 @@ def watch(
         raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 
 
-def _show_events(events: Iterable[dict[str, Any]], form: ShownRun, events_max: int, hint: WaitingHint) -> str:
+def _show_events(
+    events: Iterable[RunChangeAnswer], form: ShownRun, events_max: int, hint: WaitingHint
+) -> str:
     """Returns the status that was shown last."""
     if form is ShownRun.TREE:
         from pyoco_server.cli.client.live_view import watch_live
@@ -90,6 +95,6 @@ def _show_events(events: Iterable[dict[str, Any]], form: ShownRun, events_max: i
     return status
 
 
-def _short(event: dict[str, Any], snapshot: dict[str, Any]) -> str:
+def _short(event: RunChangeAnswer, snapshot: RunAnswer) -> str:
     data = event["data"]
     return "\t".join((str(data["ts"]), event["event"], snapshot.get("status", "-"), data["run_id"]))

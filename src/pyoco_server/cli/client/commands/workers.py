@@ -116,10 +116,26 @@ def worker_slots(item: Item) -> str:
     return f"{slots - free}/{slots}" if isinstance(slots, int) and isinstance(free, int) else ""
 
 
+def worker_cpu(item: Item) -> str:
+    match item.get("usage"):
+        case {"cpu": int() | float() as cores}:
+            return f"{cores:.2f}"
+    return ""
+
+
+def worker_memory(item: Item) -> str:
+    match item.get("usage"):
+        case {"memory_bytes": int(size)}:
+            return f"{size / 2**20:.0f} MiB"
+    return ""
+
+
 WORKERS = (
     Column("WORKER", text("worker_id"), is_cut=True),
     Column("STATE", worker_state),
     Column("BUSY", worker_slots, rank=3),
+    Column("CPU", worker_cpu, rank=5),
+    Column("MEMORY", worker_memory, rank=5),
     Column("TAGS", text("tags"), is_cut=True),
     Column("RUNS", worker_runs, rank=1, is_cut=True),
     Column("LAST RUN", text("last_run_status"), rank=4),

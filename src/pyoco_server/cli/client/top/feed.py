@@ -75,7 +75,7 @@ class GatewayFeed:
 
     async def _read_approvals(self) -> None:
         page = await self._client.list_approvals(limit=APPROVALS_MAX)
-        self._board.approvals = page["items"]
+        self._board.approvals = list(page["items"])
 
     def _problem(self, problem: str) -> None:
         self._board.problem = problem

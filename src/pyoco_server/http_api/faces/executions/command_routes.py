@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.context import Store, ready_gateway
 from pyoco_server.http_api.faces.executions import params, wire
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
-from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, rejection
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, refusal
 from pyoco_server.http_api.faces.executions.event_history import event_ids
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.requests import (
@@ -137,7 +136,7 @@ async def _command(request: Request, form: CommandForm) -> Response:
             applied = await drive(gateway.commands, asked, reservation)
             assert applied.after is not None
             if applied.refused is not None:
-                raise rejection(form.name, applied.refused.reason, applied.after.run, node_id)
+                raise refusal(form.name, applied.refused, applied.after.run, node_id)
             before = applied.before.run if applied.before else None
             accepted = RecordedAnswer(
                 status=ACCEPTED,
@@ -170,7 +169,7 @@ def _answer(given: KeyedAnswer, envelope: Envelope) -> Response:
     return Response(given.body[:-1] + key, status, headers, media_type="application/json")
 
 
-def _accepted_as(**more: Any) -> dict[int, Content]:
+def _accepted_as(**more: object) -> dict[int, Content]:
     schema = ref("ExecutionCommandAccepted")
     return {
         ACCEPTED: json_of("Accepted", schema, **more),

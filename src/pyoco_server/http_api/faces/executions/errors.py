@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyoco_server.errors import Conflict, NotFound, PyocoError
+from pyoco_server.errors import Conflict, Invalid, NotFound, PyocoError, problem_at
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.responses.error_table import CODES, STATUSES, ErrorTable, nested, nested_problem
+from pyoco_server.json_schema.check import Mismatch, place_of
 from pyoco_server.json_value import JsonObject
-from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.decide import Reason, Refused
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions.graphs import GraphNotFound
 from pyoco_server.texts import Language
+
+MESSAGE_CHARS_MAX = 1000
 
 
 class ExecutionNotFound(NotFound):
@@ -73,6 +76,21 @@ def rejection(command: str, reason: Reason, run: Run, node_id: str | None) -> Co
         driver=run.driver,
     )
     return CommandRejected(f"{command} rejected because {sentence}", details=details)
+
+
+def refusal(command: str, refused: Refused, run: Run, node_id: str | None) -> PyocoError:
+    """The error of a refused command: invalid if the answer has not the form that the prompt asks for."""
+    if refused.reason is Reason.ANSWER:
+        return _invalid_answer(refused.problems)
+    return rejection(command, refused.reason, run, node_id)
+
+
+def _invalid_answer(problems: Sequence[Mismatch]) -> Invalid:
+    sentences = "; ".join(f"{place_of(('payload', *path))} {message}" for path, message, _ in problems)
+    return Invalid(
+        f"The payload does not match the answer_schema of the prompt: {sentences}"[:MESSAGE_CHARS_MAX],
+        details=[problem_at(["body", "payload", *path], message) for path, message, _ in problems],
+    )
 
 
 def word_of(reason: str) -> str:

@@ -156,7 +156,9 @@ def body_of(raw: bytes, kind: type[B]) -> tuple[B, JsonObject]:
     try:
         value = canonical_json.parse(raw if raw.strip() else b"{}")
         _check_depth(raw, value)
-        return msgspec.convert(value, kind), value
+        body = msgspec.convert(value, kind)
+        assert isinstance(value, dict), "kind is a struct"
+        return body, value
     except canonical_json.CanonicalJsonError as error:
         raise _invalid([], f"The body is not strict JSON: {error}.", "json_invalid") from None
     except msgspec.ValidationError as error:

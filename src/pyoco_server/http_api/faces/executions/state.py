@@ -7,9 +7,9 @@ result with the body that is made from the run itself (`wire.execution`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pyoco_server.http_api.faces.executions.event_mapping import EventType
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX
 
 _NODE = {
@@ -34,21 +34,22 @@ class ExecutionState:
     """Takes events in their order."""
 
     def __init__(self) -> None:
-        self._whole: dict[str, Any] = {}
-        self._nodes: dict[str, dict[str, Any]] = {}
+        self._whole: JsonObject = {}
+        self._nodes: dict[str, JsonObject] = {}
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> JsonObject:
         return self._whole | {"nodes": [dict(node) for node in self._nodes.values()]}
 
-    def take(self, event: dict[str, Any]) -> None:
-        kind, payload = EventType(event["type"]), event["payload"]
-        if "nodeId" in payload:
-            self._take_node(kind, payload["nodeId"], payload, event["occurredAt"])
+    def take(self, event: JsonObject) -> None:
+        kind, payload = EventType(str(event["type"])), _payload(event)
+        node = payload.get("nodeId")
+        if isinstance(node, str):
+            self._take_node(kind, node, payload, event["occurredAt"])
         else:
             self._take_whole(kind, payload, event)
 
-    def _take_whole(self, kind: EventType, payload: dict[str, Any], event: dict[str, Any]) -> None:
+    def _take_whole(self, kind: EventType, payload: JsonObject, event: JsonObject) -> None:
         at = event["occurredAt"]
         match kind:
             case EventType.EXECUTION_CREATED:
@@ -68,7 +69,7 @@ class ExecutionState:
             case _:
                 pass  # reserved: never produced
 
-    def _take_node(self, kind: EventType, name: str, payload: dict[str, Any], at: str) -> None:
+    def _take_node(self, kind: EventType, name: str, payload: JsonObject, at: JsonValue) -> None:
         if kind is EventType.NODE_CREATED:
             self._nodes[name] = {"nodeId": name} | _NODE
             return
@@ -82,7 +83,7 @@ class ExecutionState:
             case EventType.NODE_PROGRESS_REPORTED:
                 message = payload["message"]
                 node["progress"] = payload["progress"]
-                node["message"] = message if message is None else message[:MESSAGE_CHARS_MAX]
+                node["message"] = message[:MESSAGE_CHARS_MAX] if isinstance(message, str) else None
             case EventType.NODE_WAITING:
                 _put_waiting(node, payload, at)
             case EventType.NODE_RESUMED:
@@ -99,15 +100,21 @@ class ExecutionState:
                 pass  # a request; its effect has an event of its own
 
 
-def state_at(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def state_at(events: Iterable[JsonObject]) -> JsonObject:
     state = ExecutionState()
     for event in events:
         state.take(event)
     return state.body
 
 
-def _begun(event: dict[str, Any]) -> dict[str, Any]:
+def _payload(event: JsonObject) -> JsonObject:
     payload = event["payload"]
+    assert isinstance(payload, dict)
+    return payload
+
+
+def _begun(event: JsonObject) -> JsonObject:
+    payload = _payload(event)
     return {
         "executionId": event["executionId"],
         "status": "ACTIVE",
@@ -124,14 +131,20 @@ def _begun(event: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _put_waiting(node: dict[str, Any], payload: dict[str, Any], at: str) -> None:
-    if payload["attempt"] > node["attempt"]:
+def _put_waiting(node: JsonObject, payload: JsonObject, at: JsonValue) -> None:
+    if _attempt(payload) > _attempt(node):
         node["startedAt"] = at
     node |= {"status": "WAITING", "attempt": payload["attempt"]}
     node |= {"waitKey": payload["waitKey"], "prompt": payload["prompt"]}
 
 
-def _ended(status: str, payload: dict[str, Any], at: str) -> dict[str, Any]:
+def _attempt(members: JsonObject) -> int:
+    attempt = members["attempt"]
+    assert isinstance(attempt, int)
+    return attempt
+
+
+def _ended(status: str, payload: JsonObject, at: JsonValue) -> JsonObject:
     ended = {
         "status": status,
         "attempt": payload["attempt"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.requests import Request
 
@@ -31,7 +31,7 @@ def checked_id(run_id: str) -> str:
     return run_id
 
 
-async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[Any, Any, T]) -> T:
+async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[object, object, T]) -> T:
     """Wait for a result. Counts as one of the caller's streams; ends when the client disconnects."""
     try:
         leave = gateway.streams.concurrency.enter(limit_key_of(request))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -13,6 +13,7 @@ from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import (
     Conflict,
     Invalid,
+    Problem,
     PyocoError,
     problem_at,
 )
@@ -224,24 +225,26 @@ def _task_and_from(asked: RunRetryRequest) -> Invalid:
     return Invalid.at(["body", "task"], message, "missing" if missing else "value_error")
 
 
-def _placed(problem: dict[str, Any]) -> JsonObject:
+def _placed(problem: Mapping[str, object]) -> Mapping[str, object]:
     """Layers below name members only; the ones without a place came in the body."""
-    loc = list(problem.get("loc", ()))
-    return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}
+    given = problem.get("loc")
+    loc = given if isinstance(given, list) else []
+    return problem if loc[:1] in _PLACES else {**problem, "loc": ["body", *loc]}
 
 
-def _problem_of(body: dict[str, Any]) -> JsonObject:
-    detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
+def _problem_of(body: JsonObject) -> JsonObject:
+    detail = body["detail"]
+    detail = _sentence(detail) if isinstance(detail, list) else detail
     ids = {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
     return {"title": body["message"], "detail": detail} | ids
 
 
-def _sentence(problems: list[dict[str, Any]]) -> str:
+def _sentence(problems: list[Problem]) -> str:
     """`body.tag: must match …`, each problem with its place."""
     return "; ".join(f"{_place_of(one)}: {one['msg']}" for one in problems)
 
 
-def _place_of(problem: dict[str, Any]) -> str:
+def _place_of(problem: Problem) -> str:
     place = ".".join(map(str, problem["loc"]))
     return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from pyoco_server import canonical_json
-from pyoco_server.errors import Invalid, problem_at
+from pyoco_server.errors import Invalid, Problem, problem_at
 from pyoco_server.http_api.faces.executions.requests import locate, shown
-from pyoco_server.json_value import JsonObject
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
 from pyoco_server.workflow_yaml.problems import Lines, Problems, WorkflowYamlValidationError
 from pyoco_server.workflow_yaml.reading import Entries, Items, Node, decoded, plain, read
@@ -48,6 +48,7 @@ def graph_tasks(raw: bytes, *, graph_id: str, is_yaml: bool) -> tuple[GraphTask,
     problems = list(_outer_problems(value, graph_id))
     if problems:
         raise _invalid(problems, places)
+    assert isinstance(value, dict)
     nodes: list[GraphTask] = []
     problems = list(_node_problems(value["nodes"], nodes)) or list(_graph_problems(graph_id, nodes))
     if problems:
@@ -55,14 +56,14 @@ def graph_tasks(raw: bytes, *, graph_id: str, is_yaml: bool) -> tuple[GraphTask,
     return tuple(nodes)
 
 
-def _read_json(raw: bytes) -> Any:
+def _read_json(raw: bytes) -> JsonValue:
     try:
         return canonical_json.parse(raw)
     except canonical_json.CanonicalJsonError as error:
         raise _invalid([DocumentProblem((), f"it is not strict JSON: {error}.")], {}) from None
 
 
-def _read_yaml(raw: bytes) -> tuple[Any, Places]:
+def _read_yaml(raw: bytes) -> tuple[JsonValue, Places]:
     problems = Problems()
     try:
         text = decoded(raw, problems)
@@ -102,7 +103,7 @@ def _invalid_yaml(error: WorkflowYamlValidationError) -> Invalid:
     return Invalid(f"The graph is not valid: {where}: {first.msg}", details=details)
 
 
-def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
+def _outer_problems(value: JsonValue, graph_id: str) -> Iterator[DocumentProblem]:
     if not isinstance(value, dict):
         yield DocumentProblem((), 'a graph is an object like {"nodes": [{"id": "first"}]}.')
         return
@@ -176,13 +177,15 @@ def _sentence(problem: DocumentProblem) -> str:
     return f"{before}: {problem.message}" if before else problem.message
 
 
-def _detail(problem: DocumentProblem, places: Places) -> JsonObject:
+def _detail(problem: DocumentProblem, places: Places) -> Problem:
     detail = problem_at(["body", *problem.path], problem.message)
     if problem.node is not None:
         detail["nodeId"] = shown(problem.node)
     outward = (problem.path[:length] for length in range(len(problem.path), -1, -1))
     place = next((places[path] for path in outward if path in places), None)
-    return detail | ({"line": place[0], "column": place[1]} if place else {})
+    if place is not None:
+        detail["line"], detail["column"] = place
+    return detail
 
 
 def _dotted(path: Path) -> str:

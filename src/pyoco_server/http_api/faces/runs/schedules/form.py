@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
+from msgspec import structs
 from starlette.datastructures import FormData
 
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, Problem
 from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission_of
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
-from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import Submission
-from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
+from pyoco_server.schedules.timing import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
 
 FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
 # The fields that set the time with their kinds of schedule, and the fields that need one of them.
@@ -68,20 +66,21 @@ def timing_of(given: Mapping[str, str], now: float) -> Timing:
     problems = _does_not_fit(given)
     if problems:
         raise _invalid(problems)
-    members: dict[str, Any] = {}
+    members: dict[str, float | str] = {}
     for name, text in given.items():
         try:
             members[name] = _READ[name](text)
         except _Unfit as unfit:
             problems.append(problem(name, str(unfit)))
-    if members.get("run_at", math.inf) <= now:
-        problems.append(problem("run_at", _PAST))
     if problems:
         raise _invalid(problems)
-    return _whole(members, now)
+    timing = _whole(members, now)
+    if timing.run_at is not None and timing.run_at <= now:
+        raise _invalid([problem("run_at", _PAST)])
+    return timing
 
 
-def _does_not_fit(given: Mapping[str, str]) -> list[JsonObject]:
+def _does_not_fit(given: Mapping[str, str]) -> list[Problem]:
     chosen = [name for name in _KINDS if name in given]
     if len(chosen) != 1:
         return [problem(name, _ONE_OF) for name in chosen or _KINDS]
@@ -92,13 +91,14 @@ def _does_not_fit(given: Mapping[str, str]) -> list[JsonObject]:
     ]
 
 
-def _whole(members: dict[str, Any], now: float) -> Timing:
+def _whole(members: dict[str, float | str], now: float) -> Timing:
     (kind,) = (kind for name, kind in _KINDS.items() if name in members)
-    if kind is ScheduleKind.INTERVAL:
-        members.setdefault("start_at", round(now + members["interval_seconds"], 6))
-    if kind is ScheduleKind.CRON:
-        members.setdefault("timezone", ZONE_DEFAULT)
-    return Timing(kind=kind, **members)
+    timing = msgspec.convert(members | {"kind": kind}, Timing)
+    if kind is ScheduleKind.INTERVAL and timing.start_at is None and timing.interval_seconds is not None:
+        return structs.replace(timing, start_at=round(now + timing.interval_seconds, 6))
+    if kind is ScheduleKind.CRON and timing.timezone is None:
+        return structs.replace(timing, timezone=ZONE_DEFAULT)
+    return timing
 
 
 def _instant(text: str) -> float:
@@ -134,7 +134,7 @@ def _zone(text: str) -> str:
     return text
 
 
-_READ: Mapping[str, Callable[[str], Any]] = {
+_READ: Mapping[str, Callable[[str], float | str]] = {
     "run_at": _instant,
     "interval_seconds": _interval,
     "start_at": _instant,
@@ -143,5 +143,5 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _invalid(problems: list[JsonObject]) -> Invalid:
+def _invalid(problems: list[Problem]) -> Invalid:
     return Invalid("The schedule does not say when.", details=problems)

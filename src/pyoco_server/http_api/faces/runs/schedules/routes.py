@@ -36,7 +36,8 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations import schedules
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.schedules import UPCOMING_MAX
-from pyoco_server.schedules import Schedule, next_instants
+from pyoco_server.schedules.record import Schedule
+from pyoco_server.schedules.timing import next_instants
 
 SCHEDULE_ID = path("schedule_id")
 UPCOMING = Param(

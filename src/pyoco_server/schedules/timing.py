@@ -1,26 +1,29 @@
-"""Schedules: their stored form, and when their runs are planned. Pure: the current time is an argument.
+"""When runs are planned: once, at a fixed interval, or by local time; with a first and a last instant.
 
 A schedule is due once (`run_at`), at a fixed interval (`interval_seconds`, counted from `start_at`), or by
-local time (`cron` in a `timezone`). After a downtime only the latest missed instant is made up.
+local time (`cron` in a `timezone`). A planned instant is called an occurrence. With a jitter its run starts
+later than planned, by a part of the jitter that follows from the schedule and the instant.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
-import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from croniter import croniter
 
 CRON_CHARS_MAX = 128
 ZONE_DEFAULT = "UTC"
+# Counting the occurrences of a cron expression takes about 60 µs each.
+COUNTED_MAX = 10_000
 
 _NAMES = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
 # A subset of what the library accepts: no columns for seconds and years, no random fields.
@@ -43,13 +46,12 @@ class ScheduleKind(StrEnum):
     CRON = "cron"
 
 
-class ScheduleStatus(StrEnum):
-    ACTIVE = "ACTIVE"
-    COMPLETED = "COMPLETED"
-
-
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When runs are planned. The kind decides which members are set."""
+    """When runs are planned. The kind decides which members are set.
+
+    `start_at`: of an interval, the instant that it counts from. No occurrence is before it, and none after
+    `end_at`.
+    """
 
     kind: ScheduleKind
     run_at: float | None = None
@@ -57,45 +59,13 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     cron: str | None = None
     timezone: str | None = None
-
-
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_at`, `last_at`: planned instants. `last_submitted_at`: when a run was actually submitted.
-
-    `beginning_at`: the planned instant whose run is being submitted. It is written before the submission;
-    from then on the run is submitted, also if the schedule is deleted.
-    """
-
-    schedule_id: str
-    flow_name: str
-    tag: str
-    timing: Timing
-    workflow_yaml_sha256: str | None
-    workflow_yaml_bytes: int | None
-    tenant_id: str | None
-    api_key_id: str | None
-    created_at: float
-    updated_at: float
-    next_at: float | None
-    status: ScheduleStatus = ScheduleStatus.ACTIVE
-    last_at: float | None = None
-    last_submitted_at: float | None = None
-    last_run_id: str | None = None
-    dispatch_count: int = 0
-    last_error: str | None = None
-    beginning_at: float | None = None
+    end_at: float | None = None
+    jitter_seconds: float = 0.0
 
 
 def next_instant(timing: Timing, after: float) -> float | None:
     """The first planned instant later than `after`; None if there is none."""
-    match timing.kind:
-        case ScheduleKind.ONCE:
-            assert timing.run_at is not None
-            return timing.run_at if timing.run_at > after else None
-        case ScheduleKind.INTERVAL:
-            return _next_of_interval(timing, after)
-        case ScheduleKind.CRON:
-            return _next_of_cron(timing, after)
+    return _until_end(timing, _next(timing, after))
 
 
 def next_instants(timing: Timing, after: float, count: int) -> list[float]:
@@ -103,7 +73,9 @@ def next_instants(timing: Timing, after: float, count: int) -> list[float]:
     found: list[float] = []
     steps = _CronSteps(timing, after) if timing.kind is ScheduleKind.CRON else None
     while len(found) < count:
-        following = steps.next(after) if steps is not None else next_instant(timing, after)
+        following = (
+            _until_end(timing, steps.next(after)) if steps is not None else next_instant(timing, after)
+        )
         if following is None:
             break
         found.append(following)
@@ -111,54 +83,61 @@ def next_instants(timing: Timing, after: float, count: int) -> list[float]:
     return found
 
 
-def latest_due(schedule: Schedule, now: float) -> float | None:
-    """The latest planned instant that is not in the future, also if several were missed. None: not due.
-
-    A run that is being submitted comes first: it may or may not exist.
-    """
-    if schedule.beginning_at is not None:
-        return schedule.beginning_at
-    latest, until = schedule.next_at, now
-    if latest is None or latest > now:
-        return None
+def latest_instant(timing: Timing, known: float, until: float) -> float:
+    """The latest planned instant that is not after `until`. `known`: one of them."""
+    latest, end = known, until
     # A binary search: a year of missed minutes takes about twenty steps.
-    while (following := next_instant(schedule.timing, latest)) is not None and following <= now:
+    while (following := next_instant(timing, latest)) is not None and following <= until:
         latest = following
-        middle = (latest + until) / 2
-        later = next_instant(schedule.timing, middle)
-        if later is not None and later <= now:
+        middle = (latest + end) / 2
+        later = next_instant(timing, middle)
+        if later is not None and later <= until:
             latest = later
         else:
-            until = middle
+            end = middle
     return latest
 
 
-def advance(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
-    """The schedule after its planned run was submitted. Without a `run_id`: that failed for good."""
-    assert schedule.next_at is not None
-    next_at = next_instant(schedule.timing, schedule.next_at)
-    moved = replace(
-        schedule,
-        next_at=next_at,
-        status=ScheduleStatus.ACTIVE if next_at is not None else ScheduleStatus.COMPLETED,
-        updated_at=now,
-        last_error=error,
-        beginning_at=None,
-    )
-    if run_id is None:
-        return moved
-    return replace(
-        moved,
-        last_at=schedule.next_at,
-        last_submitted_at=now,
-        last_run_id=run_id,
-        dispatch_count=schedule.dispatch_count + 1,
-    )
+def count_instants(timing: Timing, first: float, last: float) -> int | None:
+    """How many planned instants there are from one to another, both included. None: over `COUNTED_MAX`."""
+    count = 1
+    if timing.kind is ScheduleKind.INTERVAL:
+        assert timing.interval_seconds is not None
+        count += round((last - first) / timing.interval_seconds)
+    elif timing.kind is ScheduleKind.CRON and last > first:
+        steps, following = _CronSteps(timing, first), first
+        while count <= COUNTED_MAX and (following := steps.next(following) or math.inf) <= last:
+            count += 1
+    return count if count <= COUNTED_MAX else None
 
 
-def planned_run_id(schedule_id: str, planned_at: float, number: int = 0) -> str:
-    """The same id for each submission of a planned run. `number`: of failed submissions before."""
-    return str(uuid.uuid5(uuid.UUID(schedule_id), f"{planned_at:.6f}/{number}"))
+def starts_at(schedule_id: str, timing: Timing, planned_at: float) -> float:
+    """When the run of an occurrence starts: with a jitter later than planned, never after the next one."""
+    if not timing.jitter_seconds:
+        return planned_at
+    following = _next(timing, planned_at)
+    room = math.inf if following is None else following - planned_at
+    digest = hashlib.sha256(f"{schedule_id}/{planned_at:.6f}".encode()).digest()
+    part = int.from_bytes(digest[:4]) / 2**32
+    return planned_at + part * min(timing.jitter_seconds, room)
+
+
+def _until_end(timing: Timing, instant: float | None) -> float | None:
+    if instant is None or (timing.end_at is not None and instant > timing.end_at):
+        return None
+    return instant
+
+
+def _next(timing: Timing, after: float) -> float | None:
+    """Also after the end."""
+    match timing.kind:
+        case ScheduleKind.ONCE:
+            assert timing.run_at is not None
+            return timing.run_at if timing.run_at > after else None
+        case ScheduleKind.INTERVAL:
+            return _next_of_interval(timing, after)
+        case ScheduleKind.CRON:
+            return _CronSteps(timing, after).next(after)
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -206,10 +185,6 @@ def _next_of_interval(timing: Timing, after: float) -> float:
     return instant
 
 
-def _next_of_cron(timing: Timing, after: float) -> float | None:
-    return _CronSteps(timing, after).next(after)
-
-
 class _CronSteps:
     """The instants of one cron expression in their order: it is parsed once."""
 
@@ -217,14 +192,19 @@ class _CronSteps:
         assert timing.cron is not None
         self._cron = timing.cron
         self._zone = ZoneInfo(timing.timezone or ZONE_DEFAULT)
-        self._steps = _steps(timing.cron, datetime.fromtimestamp(after, self._zone))
+        self._start_at = -math.inf if timing.start_at is None else timing.start_at
+        # A second before the start: the instant of the start itself is a step.
+        self._steps = _steps(timing.cron, datetime.fromtimestamp(max(after, self._start_at - 1), self._zone))
 
     def next(self, after: float) -> float | None:
         try:
             while True:
                 planned: datetime = self._steps.get_next(datetime)
-                if planned.timestamp() > after and not _is_repeated(self._cron, planned, self._zone):
-                    return planned.timestamp()
+                instant = planned.timestamp()
+                if instant <= after or instant < self._start_at:
+                    continue
+                if not _is_repeated(self._cron, planned, self._zone):
+                    return instant
         except ValueError:
             return None  # like the 30th of February
 

@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.schedules import (
-    Schedule,
-    ScheduleKind,
-    ScheduleStatus,
-    Timing,
-    advance,
-    is_cron,
-    latest_due,
-    next_instant,
-    next_instants,
-    planned_run_id,
-    zone_of,
-)
+from pyoco_server.schedules.decide import latest_due
+from pyoco_server.schedules.record import Schedule, ScheduleStatus, planned_run_id
+from pyoco_server.schedules.timing import ScheduleKind, Timing, is_cron, next_instant, next_instants, zone_of
+from pyoco_server.schedules.transitions import advance
 
 ID = "7b0f6a52-7f0e-4f6e-9d49-0c6f7a1b5d11"
 
