@@ -11,7 +11,7 @@ from typing import Self
 import httpx
 
 from pyoco_server.http_client import approvals as approval_calls
-from pyoco_server.http_client import executions, jobs, operator, overview, runs, schedules, workers
+from pyoco_server.http_client import batches, executions, jobs, operator, overview, runs, schedules, workers
 from pyoco_server.http_client import logs as logs_calls
 from pyoco_server.http_client.async_handles import (
     AsyncApprovalHandle,
@@ -102,6 +102,13 @@ class AsyncPyocoClient:
     search_runs = Awaited(overview.search_runs)
     run_stats = Awaited(overview.run_stats)
     stream = AwaitedStream(overview.stream)
+
+    # Batches
+    submit_batch = Awaited(batches.submit_batch)
+    get_batch = Awaited(batches.get_batch)
+    list_batches = Awaited(batches.list_batches)
+    cancel_batch = Awaited(batches.cancel_batch)
+    follow_batch = AwaitedStream(batches.follow_batch)
 
     # Logs
     get_logs = Awaited(logs_calls.get_logs)

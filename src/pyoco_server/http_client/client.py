@@ -14,7 +14,7 @@ from typing import Self
 import httpx
 
 from pyoco_server.http_client import approvals as approval_calls
-from pyoco_server.http_client import executions, jobs, operator, overview, runs, schedules, workers
+from pyoco_server.http_client import batches, executions, jobs, operator, overview, runs, schedules, workers
 from pyoco_server.http_client import logs as logs_calls
 from pyoco_server.http_client.blocking import Blocking, BlockingStream, BlockingTransport
 from pyoco_server.http_client.handles import (
@@ -103,6 +103,13 @@ class PyocoHttpClient:
     search_runs = Blocking(overview.search_runs)
     run_stats = Blocking(overview.run_stats)
     stream = BlockingStream(overview.stream)
+
+    # Batches
+    submit_batch = Blocking(batches.submit_batch)
+    get_batch = Blocking(batches.get_batch)
+    list_batches = Blocking(batches.list_batches)
+    cancel_batch = Blocking(batches.cancel_batch)
+    follow_batch = BlockingStream(batches.follow_batch)
 
     # Logs
     get_logs = Blocking(logs_calls.get_logs)

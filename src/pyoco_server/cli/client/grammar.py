@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyoco_server.cli.client import profiles
 from pyoco_server.cli.client.commands import (
     approvals,
+    batches,
     cancel,
     completion,
     config,
@@ -58,6 +59,7 @@ class CommandRow:
 
 GROUPS = (
     Group("run", "Submit runs, read them, cancel them.", submit.SUBMIT_EXAMPLE),
+    Group("batch", "Submit many runs at once, follow and cancel them together.", batches.SUBMIT_EXAMPLE),
     Group("approval", "Answer tasks that wait for a person.", approvals.LIST_EXAMPLE),
     Group("schedule", "Start runs by time: once, at intervals, or by cron.", schedules.ADD_EXAMPLE),
     Group("flow", "Show what can be run.", "pyoco-client flow list"),
@@ -86,6 +88,11 @@ ROWS = (
         "cancel",
     ),
     CommandRow("run retry", submit.retry, f"{submit.RETRY_EXAMPLE}; {submit.FORK_EXAMPLE}", "retry"),
+    CommandRow("batch submit", batches.submit, batches.SUBMIT_EXAMPLE),
+    CommandRow("batch list", batches.list_, "pyoco-client batch list"),
+    CommandRow("batch show", batches.show, "pyoco-client batch show BATCH_ID"),
+    CommandRow("batch watch", batches.watch, "pyoco-client batch watch BATCH_ID"),
+    CommandRow("batch cancel", batches.cancel, batches.CANCEL_EXAMPLE),
     CommandRow("approval list", approvals.approvals, approvals.LIST_EXAMPLE, older=("approvals",)),
     CommandRow("approval approve", approvals.approve, approvals.APPROVE_EXAMPLE, older=("approve",)),
     CommandRow("approval reject", approvals.reject, approvals.REJECT_EXAMPLE, older=("reject",)),

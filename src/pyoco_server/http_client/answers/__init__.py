@@ -3,6 +3,11 @@
 `Any` is a value of the user: a parameter, a result, a prompt. A test compares these with recorded answers.
 """
 
+from pyoco_server.http_client.answers.batches import (
+    BatchAnswer,
+    BatchItemAnswer,
+    SubmittedBatchAnswer,
+)
 from pyoco_server.http_client.answers.executions import (
     ActorAnswer,
     AnsweredApproval,
@@ -69,6 +74,8 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalHistoryAnswer",
     "ApprovalPageAnswer",
+    "BatchAnswer",
+    "BatchItemAnswer",
     "CallerAnswer",
     "CommandAnswer",
     "DeadLetterAnswer",
@@ -107,6 +114,7 @@ __all__ = [
     "RunPageAnswer",
     "RunTasksAnswer",
     "ScheduleAnswer",
+    "SubmittedBatchAnswer",
     "SubmittedRunAnswer",
     "TagQueueAnswer",
     "TaskRecordAnswer",
