@@ -37,10 +37,12 @@ from pyoco_server.http_client.answers.operator import (
     FlowAnswer,
     PatchedWorkerAnswer,
     RedrivenAnswer,
+    SlotUsageAnswer,
     TagQueueAnswer,
     WheelAnswer,
     WheelChangeAnswer,
     WorkerAnswer,
+    WorkerUsageAnswer,
 )
 from pyoco_server.http_client.answers.runs import (
     LogLineAnswer,
@@ -107,6 +109,7 @@ __all__ = [
     "RunPageAnswer",
     "RunTasksAnswer",
     "ScheduleAnswer",
+    "SlotUsageAnswer",
     "SubmittedRunAnswer",
     "TagQueueAnswer",
     "TaskRecordAnswer",
@@ -115,4 +118,5 @@ __all__ = [
     "WheelChangeAnswer",
     "WhyAnswer",
     "WorkerAnswer",
+    "WorkerUsageAnswer",
 ]
