@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NotRequired, Self, TypedDict, Unpack
 
 
-class Problem(TypedDict):
+class ErrorDetail(TypedDict):
     """Where a request is not valid, what is wrong there, and its kind."""
 
     loc: list[str | int]
@@ -143,7 +143,7 @@ class Internal(PyocoError):
     """A defect. The cause goes to the log, never to the caller."""
 
 
-def problem_at(loc: Sequence[str | int], message: str, kind: str = "value_error") -> Problem:
+def problem_at(loc: Sequence[str | int], message: str, kind: str = "value_error") -> ErrorDetail:
     """One entry of the `details` of Invalid."""
     return {"loc": [*loc], "msg": message, "type": kind}
 

@@ -92,8 +92,11 @@ async def show_batches(tour: Tour) -> None:
     key = {"Idempotency-Key": "batch-1"}
     await tour.show(200, "submit_batch", body=[*wanted, {"flow_name": ""}], headers=key)
     await tour.show(409, "submit_batch", body=wanted, headers=key)
+    written = '{"flow_name": "hello", "tag": "idle"}\n{"flow_name": "hello", "tag": "idle"}\n'
+    lines = {"Content-Type": "application/x-ndjson"}
+    await tour.show(200, "submit_batch", body=written, kind="application/x-ndjson", headers=lines)
     await tour.show(422, "submit_batch", body=[*wanted, {"flow_name": ""}], atomic="true")
-    [batch] = await tour.show(200, "list_batches", limit=5)
+    batch, _ = await tour.show(200, "list_batches", limit=5)
     batch_id = batch["batch_id"]
     await tour.show(200, "get_batch", batch_id=batch_id)
     await tour.show(200, "cancel_batch", batch_id=batch_id, body={"reason": "a wrong file"})

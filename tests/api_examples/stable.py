@@ -35,6 +35,8 @@ _VALUES: Mapping[str, Any] = {
     "Last-Event-ID": _TOKEN,
     "retry_after": 6,
     "pid": 4242,
+    "cpu_cores": 2,
+    "memory_bytes": 100_663_296,
     "instance_id": "worker-1.7cf3cfeeabb3",
     "duration_ms": 12.5,
     "durations_sec": 0.25,

@@ -64,6 +64,16 @@ async def test_a_wheel_with_flows_is_deployed_and_replaced(
         assert (again.returncode, "ERR-PYOCO-0022" in again.stderr) == (1, True)
 
 
+def test_the_batch_of_the_page_is_submitted(tmp_path: Path) -> None:
+    [commands] = blocks(f"{GUIDES}/batches.md", "sh")
+    with up(tmp_path) as port:
+        for line in commands.splitlines():
+            done = typed(line, port, tmp_path)
+            assert done.returncode == 0, (line, done.stdout, done.stderr)
+        [batch] = json.loads(done.stdout)
+    assert (batch["accepted"], batch["refused"]) == (2, 0)
+
+
 def test_the_key_of_a_pipeline_can_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")
     create = blocks(f"{GUIDES}/deploy-flows.md", "sh")[1].strip()

@@ -19,7 +19,7 @@ MODULES = "modules"
 
 USES_MAX = {
     # Members of click and futures of any result; entries of workers as JSON.
-    "cli": 14,
+    "cli": 9,
     # Options of pydantic: their defaults have any type, and the constructor checks what it gets.
     "config": 6,
     # Members of other libraries that have no types or are replaced.

@@ -13,7 +13,7 @@ from tests.tidy.repository import PACKAGE, dotted, expect_none, named, parsed, p
 
 BROAD = frozenset({"Exception", "BaseException"})
 # With those that raise again.
-BROAD_CATCHES_MAX = 10
+BROAD_CATCHES_MAX = 9
 # What a task, a flow or a wheel of a user does: it may raise anything.
 USER_CODE = {
     "engine/tasks/attempt.py": 1,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyoco_server.errors import Invalid, Problem
+from pyoco_server.errors import ErrorDetail, Invalid
 
 PROBLEMS_MAX = 20
 NAME_CHARS_MAX = 64
@@ -36,7 +36,7 @@ class WorkflowProblem:
     place: SourcePosition
     path: Path = ()
 
-    def described(self) -> Problem:
+    def described(self) -> ErrorDetail:
         return {
             "loc": ["workflow", *self.path],
             "msg": self.msg,

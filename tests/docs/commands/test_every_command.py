@@ -43,6 +43,7 @@ EXECUTED: Mapping[tuple[str, str], str] = {
     ("docs/how-to/approvals.md", "pyoco-server up"): (
         "tests/docs/test_approvals_page.py::test_the_flow_of_the_page_waits_and_goes_on_or_is_rejected"
     ),
+    ("docs/how-to/batches.md", "echo"): f"{GUIDES}the_batch_of_the_page_is_submitted",
     ("docs/how-to/deploy-flows.md", "PYOCO_WHEEL_SYNC_ENABLED=1"): (
         f"{GUIDES}a_wheel_with_flows_is_deployed_and_replaced"
     ),

@@ -18,7 +18,6 @@ from datetime import datetime
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from pyoco_server.cli.admin.broker import connect_in_time
 from pyoco_server.config import NatsBackendConfig, without_credentials
@@ -165,17 +164,22 @@ async def _waiting(store: Store) -> Finding:
     return Finding("queue", FindingLevel.WARN if do else FindingLevel.OK, what, do)
 
 
-def _worker_count(alive: list[dict[str, Any]]) -> str:
-    draining = sum(entry["draining"] for entry in alive)
+def _worker_count(alive: list[workers.Entry]) -> str:
+    draining = sum(entry["draining"] is True for entry in alive)
     live = f"{len(alive)} worker{'' if len(alive) == 1 else 's'} alive"
     return f"{live}, {draining} draining" if draining else live
 
 
-def _worker_advice(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
+def _tags(entry: workers.Entry) -> set[str]:
+    tags = entry["tags"]
+    return set(tags) if isinstance(tags, list) else set()
+
+
+def _worker_advice(waiting: Iterable[str], alive: list[workers.Entry]) -> str:
     """What to do; empty if every waiting run has a worker. A draining worker takes no new runs."""
-    served = {tag for entry in alive if not entry["draining"] for tag in entry["tags"]}
+    served = {tag for entry in alive if not entry["draining"] for tag in _tags(entry)}
     alone = [tag for tag in waiting if tag not in served]
-    drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]
+    drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & _tags(entry)]
     if drained:
         return f"Let one take runs again: pyoco-client worker resume {drained[0]}"
     if alone or not alive:

@@ -19,6 +19,7 @@ from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.refusal_log import VISIT, RefusalLog, Visit
 from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.middleware.tracing_headers import line_fields
+from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.ids import new_ulid
 from pyoco_server.log_context import set_context
@@ -26,7 +27,6 @@ from pyoco_server.log_context import set_context
 # None of these may come twice: two parsers could then use different values.
 _LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"content-length"})
 _OWN_SITE = (b"same-origin", b"none")  # `none`: entered by the user, or a bookmark
-LENGTH_DIGITS_MAX = 18  # longer numbers are refused without parsing
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Wheels and batches are larger than other bodies: their routes count the bytes against their own limits.
 COUNTED_BY_THE_ROUTE = frozenset({("POST", "/wheels"), ("POST", "/runs/batch")})

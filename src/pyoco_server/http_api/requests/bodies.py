@@ -24,6 +24,8 @@ AROUND_PARAMS_BYTES = 65_536
 WRITTEN_TIMES = 8
 # Larger bodies are parsed in a thread, so that other requests are served meanwhile.
 ASIDE_BYTES = 32 * 1024
+# Longer numbers in Content-Length are refused without parsing.
+LENGTH_DIGITS_MAX = 18
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -42,10 +42,12 @@ from pyoco_server.http_client.answers.operator import (
     FlowAnswer,
     PatchedWorkerAnswer,
     RedrivenAnswer,
+    SlotUsageAnswer,
     TagQueueAnswer,
     WheelAnswer,
     WheelChangeAnswer,
     WorkerAnswer,
+    WorkerUsageAnswer,
 )
 from pyoco_server.http_client.answers.runs import (
     LogLineAnswer,
@@ -114,6 +116,7 @@ __all__ = [
     "RunPageAnswer",
     "RunTasksAnswer",
     "ScheduleAnswer",
+    "SlotUsageAnswer",
     "SubmittedBatchAnswer",
     "SubmittedRunAnswer",
     "TagQueueAnswer",
@@ -123,4 +126,5 @@ __all__ = [
     "WheelChangeAnswer",
     "WhyAnswer",
     "WorkerAnswer",
+    "WorkerUsageAnswer",
 ]

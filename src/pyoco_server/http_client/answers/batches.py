@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 
 class BatchItemAnswer(TypedDict, total=False):
@@ -11,7 +11,7 @@ class BatchItemAnswer(TypedDict, total=False):
     index: int
     run_id: str
     status: str
-    error: dict[str, Any]
+    error: dict[str, object]
 
 
 class SubmittedBatchAnswer(TypedDict, total=False):
@@ -22,7 +22,7 @@ class SubmittedBatchAnswer(TypedDict, total=False):
     accepted: int
     refused: int
     complete: bool
-    error: dict[str, Any]
+    error: dict[str, object]
     items: list[BatchItemAnswer]
 
 

@@ -5,6 +5,23 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 
+class SlotUsageAnswer(TypedDict):
+    """What a slot process uses. `cpu`: cores, on average since the measurement before."""
+
+    pid: int
+    cpu: float | None
+    memory_bytes: int
+
+
+class WorkerUsageAnswer(TypedDict):
+    """What a worker and its slots use together. `cpu`: cores, on average since the measurement before."""
+
+    cpu: float | None
+    cpu_cores: int | None
+    memory_bytes: int
+    slots: list[SlotUsageAnswer]
+
+
 class WorkerAnswer(TypedDict, total=False):
     """A worker: what it said last, and what the gateway knows about its runs."""
 
@@ -31,6 +48,7 @@ class WorkerAnswer(TypedDict, total=False):
     last_fetch_at: float | None
     stopped_at: float | None
     stop_reason: str | None
+    usage: WorkerUsageAnswer
     host: str
     pid: int
     versions: dict[str, str | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -32,6 +32,14 @@ YAML_NAME = "main"
 
 IdArgument = Annotated[str | None, typer.Argument(metavar="[SCHEDULE_ID]", help="The schedule's id.")]
 IdOption = Annotated[str | None, typer.Option("--schedule-id", help="The schedule's id, as an option.")]
+
+
+class _When(TypedDict):
+    run_at: str | None
+    interval_seconds: float | None
+    start_at: str | None
+    cron: str | None
+    timezone: str | None
 
 
 def add(
@@ -64,7 +72,7 @@ def add(
     output: OutputOption = None,
 ) -> None:
     """Create a schedule: --run-at, --interval-seconds or --cron says when it starts runs."""
-    when: dict[str, Any] = {
+    when: _When = {
         "run_at": run_at,
         "interval_seconds": interval_seconds,
         "start_at": start_at,

@@ -12,8 +12,8 @@ from msgspec.structs import asdict, replace
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import (
     Conflict,
+    ErrorDetail,
     Invalid,
-    Problem,
     PyocoError,
     problem_at,
 )
@@ -239,12 +239,12 @@ def _problem_of(body: JsonObject) -> JsonObject:
     return {"title": body["message"], "detail": detail} | ids
 
 
-def _sentence(problems: list[Problem]) -> str:
+def _sentence(problems: list[ErrorDetail]) -> str:
     """`body.tag: must match …`, each problem with its place."""
     return "; ".join(f"{_place_of(one)}: {one['msg']}" for one in problems)
 
 
-def _place_of(problem: Problem) -> str:
+def _place_of(problem: ErrorDetail) -> str:
     place = ".".join(map(str, problem["loc"]))
     return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
 

@@ -9,7 +9,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from pyoco_server.errors import Invalid, Problem, problem_at
+from pyoco_server.errors import ErrorDetail, Invalid, problem_at
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.operations.runs.submit import Submission
@@ -79,11 +79,11 @@ def text_in(form: FormData, name: str) -> str | None:
     return str(form.get(name) or "").strip() or None
 
 
-def not_single(form: FormData, names: Iterable[str]) -> list[Problem]:
+def not_single(form: FormData, names: Iterable[str]) -> list[ErrorDetail]:
     return [problem(name, "Give it once, as text.") for name in names if not _is_single(form.getlist(name))]
 
 
-def problem(name: str, message: str, type_: str = "value_error") -> Problem:
+def problem(name: str, message: str, type_: str = "value_error") -> ErrorDetail:
     return problem_at(["body", name], message, type_)
 
 

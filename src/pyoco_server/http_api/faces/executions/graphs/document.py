@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from pyoco_server import canonical_json
-from pyoco_server.errors import Invalid, Problem, problem_at
+from pyoco_server.errors import ErrorDetail, Invalid, problem_at
 from pyoco_server.http_api.faces.executions.requests import locate, shown
 from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
@@ -177,7 +177,7 @@ def _sentence(problem: DocumentProblem) -> str:
     return f"{before}: {problem.message}" if before else problem.message
 
 
-def _detail(problem: DocumentProblem, places: Places) -> Problem:
+def _detail(problem: DocumentProblem, places: Places) -> ErrorDetail:
     detail = problem_at(["body", *problem.path], problem.message)
     if problem.node is not None:
         detail["nodeId"] = shown(problem.node)

@@ -9,10 +9,9 @@ import msgspec
 from starlette.requests import Request
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Invalid, Problem, PyocoError, TooLarge, problem_at
+from pyoco_server.errors import ErrorDetail, Invalid, PyocoError, TooLarge, problem_at
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.middleware.guard import LENGTH_DIGITS_MAX
-from pyoco_server.http_api.requests.bodies import is_json
+from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX, is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.operations.batches.submit import PORTION, BatchItem
 from pyoco_server.operations.identity.callers import Caller
@@ -112,7 +111,7 @@ class ItemReader:
             return BatchItem(index, error)
 
 
-def _problem(index: int, error: PyocoError) -> Problem:
+def _problem(index: int, error: PyocoError) -> ErrorDetail:
     details = error.details if isinstance(error, Invalid) and isinstance(error.details, list) else []
     first = details[0] if details else {}
     place = [step for step in first.get("loc", ()) if step != "body"]

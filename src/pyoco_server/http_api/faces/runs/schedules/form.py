@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 from starlette.datastructures import FormData
 
-from pyoco_server.errors import Invalid, Problem
+from pyoco_server.errors import ErrorDetail, Invalid
 from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission_of
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
 from pyoco_server.operations.identity.callers import Caller
@@ -80,7 +80,7 @@ def timing_of(given: Mapping[str, str], now: float) -> Timing:
     return timing
 
 
-def _does_not_fit(given: Mapping[str, str]) -> list[Problem]:
+def _does_not_fit(given: Mapping[str, str]) -> list[ErrorDetail]:
     chosen = [name for name in _KINDS if name in given]
     if len(chosen) != 1:
         return [problem(name, _ONE_OF) for name in chosen or _KINDS]
@@ -143,5 +143,5 @@ _READ: Mapping[str, Callable[[str], float | str]] = {
 }
 
 
-def _invalid(problems: list[Problem]) -> Invalid:
+def _invalid(problems: list[ErrorDetail]) -> Invalid:
     return Invalid("The schedule does not say when.", details=problems)
