@@ -32,6 +32,7 @@ def stage(folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "img", folder / "img")
     shutil.copy(DOCS / "openapi.json", folder)
+    shutil.copy(HERE / "extra.css", folder)
 
 
 def build(target: Path) -> None:

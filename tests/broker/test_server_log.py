@@ -17,6 +17,14 @@ from pyoco_server.broker.server_log import LAST_LINES_MAX, ServerLog, parse_line
         ("[7] [FTL] worse", (logging.CRITICAL, "worse")),
         ("[7] 2026/11/16 00:56:40.067731 [INF]", (logging.DEBUG, "")),
         ("[7] [INF]   Version:  2.15.1", (logging.DEBUG, "  Version:  2.15.1")),
+        (
+            "[7] [WRN] Filestore [PYOCO_LOGS] TTL state is outdated; attempting to recover using linear scan",
+            (
+                logging.DEBUG,
+                "Filestore [PYOCO_LOGS] TTL state is outdated; attempting to recover using linear scan",
+            ),
+        ),
+        ("[7] [WRN] Filestore [PYOCO_LOGS] is full", (logging.WARNING, "Filestore [PYOCO_LOGS] is full")),
         ("panic: runtime error", (logging.WARNING, "panic: runtime error")),
     ],
 )

@@ -21,8 +21,9 @@ _LEVELS = {
     "FTL": logging.CRITICAL,
 }
 
-# A warning about the password in the configuration file, which only its owner can read.
-_EXPECTED = "Plaintext passwords detected"
+# Warnings that need no action: about the password in the configuration file, which only its owner can read;
+# and about an index of expiry times, which the server writes now and then and rebuilds when it starts.
+_EXPECTED = re.compile(r"Plaintext passwords detected|Filestore \[\S+\] TTL state is outdated")
 
 # A file of a stream could not be written; after this the server refuses writes to the stream.
 _WRITE_ERROR = re.compile(
@@ -75,5 +76,5 @@ def parse_line(line: str) -> tuple[int, str]:
     if match is None:
         return logging.WARNING, line
     text = match["text"].rstrip()
-    level = logging.DEBUG if text.startswith(_EXPECTED) else _LEVELS.get(match["level"], logging.WARNING)
+    level = logging.DEBUG if _EXPECTED.match(text) else _LEVELS.get(match["level"], logging.WARNING)
     return level, text

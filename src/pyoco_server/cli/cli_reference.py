@@ -10,6 +10,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from pyoco_server.cli.client.grammar import GROUPS, ROWS, CommandRow
 from pyoco_server.cli.client.main import app
+from pyoco_server.cli.value_names import command_of
 
 PROGRAM = "pyoco-client"
 COLUMNS = 120
@@ -24,7 +25,7 @@ keys, ids and exit codes.
 
 
 def cli_reference_page() -> str:
-    program = typer.main.get_command(app)
+    program = command_of(app)
     assert isinstance(program, TyperGroup)
     parts = [INTRODUCTION, "## Options before the command\n", *_options(program)]
     for group in GROUPS:
@@ -74,7 +75,8 @@ def _found(program: TyperGroup, name: str) -> TyperCommand:
 
 
 def _metavar(argument: TyperArgument) -> str:
-    return argument.metavar or (argument.name or "").upper()
+    name = argument.metavar or (argument.name or "").upper()
+    return name if argument.required else f"[{name}]"
 
 
 def _context(command: TyperCommand | TyperGroup) -> typer.Context:

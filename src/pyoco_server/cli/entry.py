@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from pyoco_server.cli.value_names import command_of
 from pyoco_server.errors import ConfigError, message_id_of
 from pyoco_server.printable import lines
 from pyoco_server.texts import CATALOGUES
@@ -28,7 +29,7 @@ _CLICK_ERROR: type[Exception] = next(
 )
 
 # The commands of a program. A process that is forked later has them at once.
-build = cache(typer.main.get_command)
+build = cache(command_of)
 
 
 class CliRefusal(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -10,7 +11,7 @@ from typer.core import TyperGroup
 
 from pyoco_server.cli.client.grammar import GROUPS, ROWS, CommandRow
 from pyoco_server.cli.client.main import app
-from tests.cli.programs import BIN, Programs
+from tests.cli.programs import BIN, Programs, Up
 
 # What programs and people have typed so far.
 OLDER = {
@@ -78,3 +79,26 @@ def test_what_help_needs_is_imported_and_no_more() -> None:
     done = subprocess.run([BIN / "python", "-c", check], capture_output=True, text=True, check=True)
     late = {"httpx", "rich.table", "rich.live", "textual", "asyncio", "webbrowser", "mcp", "nats", "yaml"}
     assert late & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("name", ["pyoco-client", "pyoco-server", "pyoco-server-admin", "pyoco-worker"])
+def test_help_names_values_by_what_they_mean(programs: Programs, name: str) -> None:
+    """Not by the types of Python, and with one pair of brackets."""
+    commands: dict[str, list[tuple[str, ...]]] = {
+        "pyoco-client": [("run", "submit"), ("run", "cancel"), ("schedule", "add"), ("config", "set")],
+        "pyoco-server": [("up",)],
+        "pyoco-server-admin": [("api-key", "create"), ("doctor",)],
+    }
+    for command in ((), *commands.get(name, ())):
+        said = programs.run(name, *command, "--help").output
+        options = said.partition("Options:")[2]
+        assert re.findall(r"<(?:str|int|float|path|list)[^>]*>", options) == []
+        assert "[[" not in said
+
+
+def test_an_unknown_id_is_answered_with_the_command_that_lists(shared_up: Up, programs: Programs) -> None:
+    for noun, verb in (("run", "get"), ("schedule", "run")):
+        refused = programs.run("pyoco-client", noun, verb, "zzzz", PYOCO_SERVER=shared_up.url)
+        assert refused.ended() == 1
+        assert "GET /" not in refused.errors
+        assert f"try:   pyoco-client {noun} list\n" in refused.errors

@@ -22,7 +22,7 @@ import { NewSchedule } from './new-schedule'
 import { Upcoming } from './timing'
 import { WhenText } from './when-text'
 
-const COMMAND = "schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
+const COMMAND = "schedule add nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
 const REREAD_MS = 1500
 const HEADS: Key[] = [
   'schedules.flow',

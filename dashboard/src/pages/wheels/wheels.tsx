@@ -16,7 +16,7 @@ import { t, word } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
 import { Upload } from './upload'
 
-const COMMAND = 'wheel-upload --wheel-file dist/my_tasks-1.0-py3-none-any.whl --tags default'
+const COMMAND = 'wheel upload dist/my_tasks-1.0-py3-none-any.whl --tags default'
 
 export default function Wheels(): JSX.Element {
   const queries = useQueryClient()

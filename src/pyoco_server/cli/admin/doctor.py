@@ -60,7 +60,12 @@ async def _examine(
         return [Finding("configuration", FindingLevel.FAIL, wrong.message, f"See {page}.")], []
     used = _settings(config, {name for name, value in flags.items() if value is not None})
     changed = sum(one["origin"] != "default" for one in used)
-    findings = [Finding("configuration", FindingLevel.OK, f"{changed} settings differ from their defaults")]
+    differ = (
+        "1 setting differs from its default"
+        if changed == 1
+        else f"{changed} settings differ from their defaults"
+    )
+    findings = [Finding("configuration", FindingLevel.OK, differ)]
     findings += here(config)
     findings += [finding async for finding in at_broker(config)]
     return findings, used

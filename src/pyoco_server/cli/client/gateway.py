@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ SERVER_EXAMPLE = "pyoco-client --server http://127.0.0.1:8000 list"
 # Not with --api-key: other users of the machine can see arguments.
 KEY_EXAMPLE = "pyoco-client config set NAME --server URL, or the key in PYOCO_API_KEY"
 NEEDS_KEY = (401, 403)
+LIST_ROUTE = re.compile(r", or list \w+ with GET /(runs|schedules)\.$")
 
 
 @contextmanager
@@ -58,12 +60,21 @@ def _refusal(response: httpx.Response, chosen: Connection) -> CliRefusal:
     except ValueError:
         body = {}
     body = body if isinstance(body, dict) else {}
-    message = f"HTTP {response.status_code}: {_sentence(body) or response.reason_phrase}"
+    sentence, listing = _without_route(_sentence(body))
+    message = f"HTTP {response.status_code}: {sentence or response.reason_phrase}"
     is_about_key = response.status_code in NEEDS_KEY
     if is_about_key:
         message += f" The gateway is {chosen.where}. {chosen.key_source}"
-    hint = KEY_EXAMPLE if is_about_key else ""
+    hint = KEY_EXAMPLE if is_about_key else listing
     return CliRefusal(message, hint=hint, err_id=str(body.get("err_id", "")))
+
+
+def _without_route(sentence: str) -> tuple[str, str]:
+    """An answer for programs may name the route of a list. A person gets the command that does the same."""
+    found = LIST_ROUTE.search(sentence)
+    if found is None:
+        return sentence, ""
+    return f"{sentence[: found.start()]}.", f"pyoco-client {found[1].removesuffix('s')} list"
 
 
 def _sentence(body: dict[str, object]) -> str:

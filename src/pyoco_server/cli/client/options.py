@@ -23,7 +23,7 @@ FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
 EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
 
 RunIdArgument = Annotated[
-    str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id, or its first four characters or more.")
+    str | None, typer.Argument(metavar="RUN_ID", help="The run's id, or its first four characters or more.")
 ]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
 OutputOption = Annotated[

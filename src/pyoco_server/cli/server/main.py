@@ -67,7 +67,7 @@ WorkerId = Annotated[str | None, typer.Option(help="Name of its worker. [default
 
 @app.callback()
 def pyoco_server() -> None:
-    """Run pyoco flows somewhere reliable. Without a subcommand: `up`."""
+    """Run pyoco flows reliably. Without a subcommand: `up`."""
 
 
 @app.command(epilog=f"Example: {UP_EXAMPLE}")

@@ -30,7 +30,7 @@ APPROVE_EXAMPLE = """pyoco-client approval approve RUN_ID release --payload '{"v
 REJECT_EXAMPLE = "pyoco-client approval reject RUN_ID release --comment 'not on a Friday'"
 
 TaskArgument = Annotated[
-    str | None, typer.Argument(metavar="[TASK]", help="The task that waits, like release or review[2].")
+    str | None, typer.Argument(metavar="TASK", help="The task that waits, like release or review[2].")
 ]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The task, as an option.")]
 KeyOption = Annotated[str | None, typer.Option(help="The key of the wait. [default: the task's name]")]

@@ -89,7 +89,7 @@ def list_(output: OutputOption = None) -> None:
 
 
 def use(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the profile.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the profile.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Use no profile.")] = False,
     output: OutputOption = None,
 ) -> None:

@@ -30,7 +30,7 @@ RUN_EXAMPLE = "pyoco-client schedule run SCHEDULE_ID"
 DELETE_EXAMPLE = "pyoco-client schedule delete SCHEDULE_ID"
 YAML_NAME = "main"
 
-IdArgument = Annotated[str | None, typer.Argument(metavar="[SCHEDULE_ID]", help="The schedule's id.")]
+IdArgument = Annotated[str | None, typer.Argument(metavar="SCHEDULE_ID", help="The schedule's id.")]
 IdOption = Annotated[str | None, typer.Option("--schedule-id", help="The schedule's id, as an option.")]
 
 
@@ -44,7 +44,7 @@ class _When(TypedDict):
 
 def add(
     ctx: typer.Context,
-    flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="Name of the flow.")] = None,
+    flow: Annotated[str | None, typer.Argument(metavar="FLOW", help="Name of the flow.")] = None,
     workflow_file: Annotated[
         Path | None, typer.Option(help="A flow.yaml to run. [default: a flow of the workers]")
     ] = None,

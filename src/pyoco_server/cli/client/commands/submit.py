@@ -40,7 +40,7 @@ class Begin(StrEnum):
 
 def submit(
     ctx: typer.Context,
-    flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="Name of the flow.")] = None,
+    flow: Annotated[str | None, typer.Argument(metavar="FLOW", help="Name of the flow.")] = None,
     flow_name: Annotated[
         str | None, typer.Option(help="Name of the flow, as an option. [default: main]")
     ] = None,
@@ -86,7 +86,7 @@ def submit(
 
 def submit_yaml(
     ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The workflow: a flow.yaml.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The workflow: a flow.yaml.")] = None,
     workflow_file: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
     flow_name: Annotated[str, typer.Option(help="The name of the run's flow; the file has none.")] = "main",
     tag: RoutingTagOption = None,

@@ -18,7 +18,7 @@ DOWNLOAD_EXAMPLE = "pyoco-client wheel download x-1.0-py3-none-any.whl --to x.wh
 DELETE_EXAMPLE = "pyoco-client wheel delete demo-1.0-py3-none-any.whl"
 UPLOAD_EXAMPLE = "pyoco-client wheel upload dist/demo-1.0-py3-none-any.whl --tags cpu,linux"
 
-WheelNameArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The wheel's file name.")]
+WheelNameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The wheel's file name.")]
 WheelNameOption = Annotated[str | None, typer.Option("--name", help="The wheel's file name, as an option.")]
 
 
@@ -44,7 +44,7 @@ def wheel_history(
 
 def wheel_upload(
     ctx: typer.Context,
-    path: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Path of the *.whl file.")] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="FILE", help="Path of the *.whl file.")] = None,
     wheel_file: Annotated[Path | None, typer.Option(help="Path of the *.whl file, as an option.")] = None,
     tags: Annotated[
         str | None, typer.Option(help="Comma-separated: only for workers with one of these tags.")

@@ -21,7 +21,7 @@ HIDE_EXAMPLE = "pyoco-client worker hide w1 --no-hidden"
 RESUME_EXAMPLE = "pyoco-client worker resume w1"
 DRAIN_EXAMPLE = "pyoco-client worker drain w1 --wait --timeout-sec 600"
 
-WorkerIdArgument = Annotated[str | None, typer.Argument(metavar="[WORKER_ID]", help="The worker's id.")]
+WorkerIdArgument = Annotated[str | None, typer.Argument(metavar="WORKER_ID", help="The worker's id.")]
 WorkerIdOption = Annotated[str | None, typer.Option("--worker-id", help="The worker's id, as an option.")]
 
 
