@@ -34,7 +34,9 @@ dashboard-check: dashboard dashboard-lint dashboard-units  ## check the dashboar
 
 dashboard-units: dashboard
 ifneq ($(shell command -v npm 2>/dev/null),)
-	@cd dashboard && npm run --silent check && npm run --silent test
+	@cd dashboard && npm run --silent check
+	@# Printed in one piece, because it runs beside other checks.
+	@cd dashboard && said=$$(npm run --silent test 2>&1); ended=$$?; echo "$$said"; exit $$ended
 endif
 
 dashboard-lint: $(READY)
