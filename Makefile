@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast pictures chromium shells check static-check format bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-lint
+.PHONY: help up test all-tests test-fast pictures chromium shells check static-check lint types format bench soak chaos lock docs site demo-recheck clean dashboard dashboard-check dashboard-units dashboard-lint
 
 # The dashboard is built if Node is installed, and again only if one of these files has changed.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -30,9 +30,13 @@ else
 	@echo "Node is not installed: the gateway runs without its dashboard and shows that at /. Install Node 20 or newer, then run make dashboard." >&2
 endif
 
-dashboard-check: dashboard dashboard-lint  ## check the dashboard: lint, types, unit tests
+dashboard-check: dashboard dashboard-lint dashboard-units  ## check the dashboard: lint, types, unit tests
+
+dashboard-units: dashboard
 ifneq ($(shell command -v npm 2>/dev/null),)
-	@cd dashboard && npm run --silent check && npm run --silent test
+	@cd dashboard && npm run --silent check
+	@# Printed in one piece, because it runs beside other checks.
+	@cd dashboard && said=$$(npm run --silent test 2>&1); ended=$$?; echo "$$said"; exit $$ended
 endif
 
 dashboard-lint: $(READY)
@@ -49,7 +53,11 @@ up: $(READY) dashboard  ## start a broker, a gateway and a worker with demo flow
 # More processes than cores: many tests wait for other processes, the end of a lease or a broker that is away.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(3 + (os.cpu_count() or 1))")
 
-test: static-check dashboard-check chromium shells  ## run all checks and all tests
+test: lint dashboard chromium shells  ## run all checks and all tests
+	@$(MAKE) --no-print-directory --jobs=3 types dashboard-units all-tests
+
+# Beside the checks that take long: each of them uses one core, and not for all of its time.
+all-tests: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)
 
 # Tests that start no other process: the core, the engine, parsers and pure functions.
@@ -90,11 +98,15 @@ check: static-check  ## check lint, format, types, layers and tidiness
 	$(BIN)/python -m pytest -q tests/tidy
 
 # Without tests/tidy, which `make test` runs with the other tests.
-static-check: $(READY) dashboard-lint
+static-check: lint types
+
+lint: $(READY) dashboard-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(READY)
+	$(BIN)/mypy
 
 format: $(READY)  ## format the code as `make check` requires it
 	$(BIN)/ruff check --fix .

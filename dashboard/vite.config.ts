@@ -16,5 +16,6 @@ export default defineConfig({
     rollupOptions: { input: ['index.html', 'docs.html'] },
     chunkSizeWarningLimit: 2000,
   },
-  test: { include: ['test/**/*.test.ts'], setupFiles: ['test/page.ts'], reporters: ['dot'] },
+  // The limit is for tests that hang: on a busy machine others take a hundred times as long as alone.
+  test: { include: ['test/**/*.test.ts'], setupFiles: ['test/page.ts'], reporters: ['dot'], testTimeout: 120_000 },
 })

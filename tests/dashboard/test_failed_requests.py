@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -12,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.cli.programs import Up, wait_for
-from tests.dashboard.browser import Visit, visit
+from tests.dashboard.browser import ROOT, Visit, visit
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +35,7 @@ REQUESTS_MAX = 9
 # A refused request is sent once. A change that the gateway reports meanwhile asks once more: on a busy
 # machine a heartbeat of the worker may be late. Repetitions with growing pauses would be three or more.
 REFUSED_MAX = 2
+_document = itertools.count()
 # Of two seconds each, until a request is repeated.
 STEPS_MAX = 60
 COUNT_FETCHES = """(() => {
@@ -43,6 +46,13 @@ COUNT_FETCHES = """(() => {
     return fetch(...asked).finally(() => { window.fetchesUnderWay -= 1 })
   }
 })()"""
+# The gateway sends a comment every five seconds of its own clock. A page whose clock is moved does not get
+# them in time, would take the connection for a silent one, and read everything again on the next.
+NEVER_SILENT = """(() => {
+  const later = window.setTimeout
+  window.setTimeout = (act, ms, ...more) => ms === %d ? 0 : later(act, ms, ...more)
+})()"""
+SILENT_MS = re.compile(r"^const SILENT_MS = ([\d_]+)$", re.MULTILINE)
 
 
 @dataclass
@@ -81,7 +91,14 @@ def troubled(browser: Browser, site: Up) -> Iterator[Visit]:
     with visit(browser, site.url, forgives=lambda said: "Failed to load resource" in said) as opened:
         opened.page.clock.install()
         opened.page.add_init_script(COUNT_FETCHES)
+        opened.page.add_init_script(NEVER_SILENT % silent_ms())
         yield opened
+
+
+def silent_ms() -> int:
+    found = SILENT_MS.search((ROOT / "dashboard" / "src" / "api" / "stream.ts").read_text())
+    assert found is not None
+    return int(found[1])
 
 
 def pass_time(shown: Visit, seconds: int, step_sec: int = 2) -> None:
@@ -92,9 +109,11 @@ def pass_time(shown: Visit, seconds: int, step_sec: int = 2) -> None:
 
 
 def open_anew(shown: Visit, address: str) -> None:
-    """Without what the page before it has read: that would be shown, and the failure of the next read not."""
-    shown.page.goto("about:blank")
-    shown.open(address)
+    """Without what the page before it has read: that would be shown, and the failure of the next read not.
+
+    Another query makes it another document, in the same process of the browser.
+    """
+    shown.page.goto(f"{shown.url}/?{next(_document)}#{address}")
 
 
 def pause_long(shown: Visit, failing: Failing) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -11,11 +12,15 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from pyoco_server.http_api.faces.executions.why_texts import CATALOGUES
-from tests.cli.programs import Programs, Up
+from tests.cli.conftest import starter
+from tests.cli.programs import Programs, Up, wait_for
 from tests.dashboard.browser import visit
 from tests.dashboard.conftest import FLOWS
 
 pytestmark = pytest.mark.slow
+
+# A silent worker keeps its runs, and reports often.
+PATIENT = {"PYOCO_WORKER_LEASE_SEC": "60", "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2"}
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -53,6 +58,37 @@ def test_the_page_of_a_run_shows_that_its_worker_was_lost_and_that_another_goes_
         shown.status_is("COMPLETED")
         expect(shown.page.locator(".gantt-bar.attempt[data-status=RUNNING]")).to_have_count(0)
         expect(lost).to_have_count(1)
+
+
+def test_a_worker_that_was_silent_for_a_moment_does_not_stay_missing_in_the_sentence(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Its lease is overdue for a moment, which changes nothing in the list of workers."""
+    programs, gate = Programs(tmp_path), tmp_path / "gate"
+    try:
+        up = starter(programs)("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1, **PATIENT)
+        body = {"flow_name": "diamond", "params": {"gate": str(gate)}}
+        running = httpx.post(f"{up.url}/runs", json=body).json()["run_id"]
+        wait_for(lambda: httpx.get(f"{up.url}/runs/{running}").json()["status"] == "RUNNING", "a full worker")
+        worker = up.worker_pid
+        assert worker is not None
+        with visit(browser, up.url) as shown:
+            waiting = shown.start("diamond")
+            sentence = shown.page.locator(".why")
+            expect(sentence).to_contain_text("Next in line for a free worker")
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                why = f"{up.url}/executions/{waiting}/why"
+                wait_for(lambda: "No live worker" in httpx.get(why).json()["summary"], "an overdue lease")
+                shown.page.reload()
+                expect(sentence).to_contain_text("No live worker")
+            finally:
+                os.kill(worker, signal.SIGCONT)
+            expect(sentence).to_contain_text("Next in line for a free worker")
+            gate.touch()
+            shown.status_is("COMPLETED")
+    finally:
+        programs.end_all()
 
 
 def assert_stands_still(clock: Locator) -> None:

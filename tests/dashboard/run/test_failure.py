@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from tests.cli.programs import Up
+from tests.cli.programs import Up, wait_for
 from tests.dashboard.browser import Visit
 from tests.dashboard.run.test_log_view import ended_run
 
@@ -45,13 +45,16 @@ def test_an_event_expands_to_its_payload(shown: Visit, site: Up) -> None:
     expect(opener).to_have_attribute("aria-expanded", "false")
     opener.click()
     expect(event.locator(".json")).to_contain_text("the report has no rows")
-    after = shown.page.locator(".event", has_text="EXECUTION_FAILED").bounding_box()
-    opened = event.bounding_box()
-    assert after is not None
-    assert opened is not None
-    assert after["y"] >= opened["y"] + opened["height"] - 1
+    after = shown.page.locator(".event", has_text="EXECUTION_FAILED")
+    # The list makes room when it has measured the row: a frame later than the row has grown.
+    wait_for(lambda: is_below(after, event), "room for the payload")
     opener.click()
     expect(event.locator(".json")).to_have_count(0)
+
+
+def is_below(lower: Locator, upper: Locator) -> bool:
+    low, high = lower.bounding_box(), upper.bounding_box()
+    return low is not None and high is not None and low["y"] >= high["y"] + high["height"] - 1
 
 
 def test_instants_of_events_follow_their_order(in_english: Visit, site: Up) -> None:

@@ -4,14 +4,17 @@ import { type JSX, useCallback, useEffect, useRef } from 'react'
 import { get, part } from '../../api/client'
 import type { Why } from '../../api/executions'
 import { type Run, TERMINAL, type Worker } from '../../api/types'
+import { useCell } from '../../live/cell'
 import { now } from '../../live/now'
 import { reread, useOnRuns } from '../../live/reread'
 import { clock, exact } from '../../text/format'
 import { language } from '../../text/text'
-import { useWorkers } from '../workers/use-workers'
+import { known, useWorkers } from '../workers/use-workers'
 
 const LOOK_AGAIN_MS = 1000
 const SAID_MAX = 3
+/** Of a moment: a worker that was silent is heard again, and nothing else tells that it is. */
+const OF_WORKERS = new Set(['NO_WORKER', 'DRAINING', 'WORKER_LOST'])
 
 export function useWhy(run: Run): Why | null {
   const why = useQuery({
@@ -21,12 +24,20 @@ export function useWhy(run: Run): Why | null {
   })
   const queries = useQueryClient()
   const isQueued = run.status === 'PENDING' || run.worker_alive === false
-  useWhileItLasts(
-    !TERMINAL.has(run.status),
-    isQueued,
-    useCallback(() => void reread(queries, ['why', run.run_id]), [queries, run.run_id]),
-  )
+  const isOpen = !TERMINAL.has(run.status)
+  const isOfWorkers = why.data?.reasons.some((one) => OF_WORKERS.has(one.reason)) ?? false
+  const askAgain = useCallback(() => void reread(queries, ['why', run.run_id]), [queries, run.run_id])
+  useWhileItLasts(isOpen, isQueued, askAgain)
+  useHeartbeats(isOpen && isOfWorkers, askAgain)
   return why.data ?? null
+}
+
+/** While it is wanted: whenever workers are told, also if only a heartbeat is new. */
+function useHeartbeats(wanted: boolean, act: () => void): void {
+  const told = useCell(known)
+  useEffect(() => {
+    if (wanted && told) act()
+  }, [wanted, told, act])
 }
 
 /** Who has it or could take it changes without the run, and so does how many are ahead: asked again when workers do, and while it is queued when other runs do. */
