@@ -35,6 +35,13 @@ REQUESTS_MAX = 9
 REFUSED_MAX = 2
 # Of two seconds each, until a request is repeated.
 STEPS_MAX = 60
+# The page's clock runs ahead of the comments that the gateway sends. The page would take the gateway for
+# silent, connect again, and rightly read everything again.
+SILENCE_MS = 12_000
+NEVER_SILENT = f"""(() => {{
+  const wait = window.setTimeout
+  window.setTimeout = (act, ms, ...more) => wait(act, ms === {SILENCE_MS} ? 2 ** 30 : ms, ...more)
+}})()"""
 COUNT_FETCHES = """(() => {
   const fetch = window.fetch
   window.fetchesUnderWay = 0
@@ -81,6 +88,7 @@ def troubled(browser: Browser, site: Up) -> Iterator[Visit]:
     with visit(browser, site.url, forgives=lambda said: "Failed to load resource" in said) as opened:
         opened.page.clock.install()
         opened.page.add_init_script(COUNT_FETCHES)
+        opened.page.add_init_script(NEVER_SILENT)
         yield opened
 
 
