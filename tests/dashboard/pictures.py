@@ -26,6 +26,14 @@ STRATEGIES = [
 ]
 
 
+# A traceback has the folder of this checkout, which is another one on each machine.
+FOLDER_SHOWN = "/srv/shop"
+WITHOUT_FOLDER = """([folder, shown]) => {
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walk.nextNode()) walk.currentNode.data = walk.currentNode.data.replaceAll(folder, shown)
+}"""
+
+
 class Scene(NamedTuple):
     """What is opened, and what must be seen before the picture is taken. `act`: what is done first."""
 
@@ -106,6 +114,9 @@ def staged(site: Up, folder: Path) -> list[Scene]:
         Scene("flow", "/flows/nightly_orders", ".node"),
         Scene("schedules", "/schedules", "tr[data-schedule]"),
         Scene("wheels", "/wheels", "tbody tr"),
+        Scene("worker", "/workers/studio", "[data-slot]", all_looks=False),
+        Scene("timeline", "/runs?show=timeline", ".timeline-row .run-bar", all_looks=False),
+        Scene("compare", f"/runs/{ended}/compare", ".compare .table-box", all_looks=False),
         Scene("dead-letters", "/dlq", "tr[data-letter]"),
         Scene("strategies", f"/strategies?requests={recheck}", "[data-request] [data-status=COMPLETED]"),
         Scene("system", "/system", "tbody tr"),
@@ -161,6 +172,7 @@ def take(browser: Browser, site: Up, scene: Scene) -> None:
             expect(shown.page.locator(".live.good")).to_be_visible()
             scene.act(shown)
             settled(shown.page)
+            shown.page.evaluate(WITHOUT_FOLDER, [str(ROOT), FOLDER_SHOWN])
             shown.page.screenshot(path=IMAGES / f"{name}.png")
 
 

@@ -68,6 +68,37 @@ def test_runs_are_cancelled_together_by_keyboard(in_english: Visit, site: Up) ->
         assert httpx.get(f"{site.url}/runs/{run_id}").json()["status"] == "CANCELLED"
 
 
+def test_back_from_a_run_the_list_is_where_it_was_left(in_english: Visit, site: Up) -> None:
+    made = [submit(site, "diamond", tag="far-down") for _ in range(120)]
+    in_english.open("/runs?tag=far-down")
+    page = in_english.page
+    rows = page.locator(".rows")
+    expect(page.locator(".rows .row").first).to_be_visible()
+    rows.evaluate("box => box.scrollTop = 1700")
+    row = page.locator(".rows .row", has_text=made[60][:8])
+    expect(row).to_be_in_viewport()
+    before = rows.evaluate("box => box.scrollTop")
+    row.locator(".flow-cell a").first.click()
+    in_english.status_is("PENDING")
+    page.go_back()
+    expect(row).to_be_in_viewport()
+    assert rows.evaluate("box => box.scrollTop") == before
+    # It goes on meanwhile, and a link begins at the top.
+    page.go_forward()
+    in_english.status_is("PENDING")
+    httpx.post(f"{site.url}/runs/{made[60]}/cancel")
+    in_english.status_is("CANCELLED")
+    page.go_back()
+    expect(row).to_be_in_viewport()
+    expect(row.locator("[data-status=CANCELLED]")).to_be_visible()
+    in_english.open("/workers")
+    in_english.open("/runs?tag=far-down")
+    expect(page.locator(".rows .row").first).to_be_visible()
+    assert rows.evaluate("box => box.scrollTop") == 0
+    for run_id in made:
+        httpx.post(f"{site.url}/runs/{run_id}/cancel")
+
+
 def test_a_run_that_nobody_can_take_says_why(shown: Visit, site: Up) -> None:
     run_id = submit(site, "diamond", tag="gpu")
     shown.open(f"/runs/{run_id}")

@@ -44,8 +44,19 @@ export function rewrite(changes: Record<string, string | null>): void {
     else next.set(name, value)
   }
   const words = next.toString()
-  history.replaceState(null, '', `#${path}${words ? `?${words}` : ''}`)
+  history.replaceState(history.state, '', `#${path}${words ? `?${words}` : ''}`)
   dispatchEvent(new HashChangeEvent('hashchange'))
+}
+
+let entries = Date.now()
+
+/** Of the step in the browser's history. Back and forward come to the same one, a link makes another. */
+export function entryId(): number {
+  const state = history.state as { entry?: number } | null
+  if (state?.entry) return state.entry
+  entries += 1
+  history.replaceState({ entry: entries }, '')
+  return entries
 }
 
 export function address(path: string, query: Record<string, string> = {}): string {

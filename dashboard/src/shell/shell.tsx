@@ -103,7 +103,7 @@ function Nav(): JSX.Element {
   // biome-ignore lint/correctness/useExhaustiveDependencies: its place changes with these
   useEffect(() => {
     bar.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
-  }, [here, shown.length, waiting.n, sums === null])
+  }, [here, shown.length, waiting.n, letters.n, sums === null])
   const badges: Partial<Record<string, string>> = {
     runs: sums ? counted(sums.RUNNING + sums.PENDING + sums.CANCELLING) : undefined,
     approvals: counted(waiting.n, waiting.more),

@@ -88,6 +88,23 @@ def test_approvals_are_searched_and_sorted(in_english: Visit, site: Up) -> None:
     expect(cards).to_have_count(1)
 
 
+def test_an_answer_that_the_gateway_refuses_shows_which_field_is_wrong(shown: Visit, site: Up) -> None:
+    run_id = str(httpx.post(f"{site.url}/runs", json={"flow_name": "rollout"}).json()["run_id"])
+    wait_for(lambda: any(one["run_id"] == run_id for one in pending(site)), "an approval")
+    shown.open(f"/approvals/{run_id}/decide")
+    card = shown.page.locator(".approval")
+    card.get_by_role("tab", name=shown.word("form.mode.json"), exact=True).click()
+    text = card.get_by_label(shown.word("approvals.answer.json"))
+    text.fill('{"stage": "tokyo", "percent": "many"}')
+    shown.answer(card, "approve")
+    shown.sees("payload.percent must be an integer, not a string")
+    assert json.loads(text.input_value())["percent"] == "many"
+    shown.page.keyboard.press("Escape")
+    text.fill('{"stage": "tokyo", "percent": 5}')
+    shown.answer(card, "approve")
+    shown.sees(shown.word("approvals.gone"))
+
+
 def test_an_answer_that_has_a_type_is_given_in_a_form(shown: Visit, site: Up) -> None:
     run_id = str(httpx.post(f"{site.url}/runs", json={"flow_name": "rollout"}).json()["run_id"])
     wait_for(lambda: any(one["run_id"] == run_id for one in pending(site)), "an approval")

@@ -1,6 +1,6 @@
 // Rows that are seen, of any number there are; with a place of its own for the keyboard.
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type JSX, memo, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type JSX, memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { part } from '../../api/client'
 import type { RunSummary } from '../../api/types'
 import { type Keys, useKeys } from '../../live/keys'
@@ -38,12 +38,18 @@ export function Table(props: {
   const narrow = useNarrow()
   const [at, setAt] = useState(-1)
   const workers = useWorkers()
+  // Who comes back to the list finds it where it was.
+  const [begin] = useState(list.px)
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => (narrow ? ROW_NARROW : ROW),
     overscan: 12,
+    initialOffset: begin,
   })
+  useLayoutEffect(() => {
+    if (box.current && begin > 0) box.current.scrollTop = begin
+  }, [begin])
   // biome-ignore lint/correctness/useExhaustiveDependencies: rows have another height when it is narrow
   useEffect(() => virtual.measure(), [narrow, virtual])
   const items = virtual.getVirtualItems()
@@ -87,7 +93,7 @@ export function Table(props: {
           role="rowgroup"
           tabIndex={0}
           aria-label={t('runs.title')}
-          onScroll={(event) => list.atTop(event.currentTarget.scrollTop < ROW / 2)}
+          onScroll={({ currentTarget: { scrollTop } }) => list.atTop(scrollTop < ROW / 2, scrollTop)}
         >
           <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
             {items.map((item) => {

@@ -1,10 +1,11 @@
 // A list of runs for the page: read in pages as the reader goes down, patched by the one stream.
-import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { forgetFailures, get, repeatMs } from '../../api/client'
 import type { Page } from '../../api/types'
 import { Cell } from '../../live/cell'
 import { onNews } from '../../live/news'
 import { now } from '../../live/now'
+import { entryId } from '../../live/place'
 import { type Asked, asked, type Filters, fits, orderOf } from './filters'
 import { comparing } from './order'
 import { RunList } from './run-list'
@@ -27,14 +28,51 @@ export type RunListView = {
   shown: Shown
   more: () => void
   again: () => void
-  atTop: (is: boolean) => void
+  atTop: (is: boolean, px: number) => void
   showFresh: () => void
+  /** How far down the reader was who comes back. */
+  px: number
+}
+
+const LEFT_MS = 5 * 60_000
+
+/** The list that was left last goes on for a while: who comes back finds it, and the place in it, as it was. */
+let left: { entry: number; key: string; reading: Reading; stop: () => void } | null = null
+
+function comeBack(entry: number, key: string): Reading | null {
+  return left?.entry === entry && left.key === key ? left.reading : null
+}
+
+function begin(reading: Reading): () => void {
+  if (left?.reading !== reading) return reading.start()
+  const { stop } = left
+  left = null
+  return stop
+}
+
+function leave(entry: number, key: string, reading: Reading, stop: () => void): void {
+  if (reading.px === 0 || reading.shown.get().error !== null) {
+    stop()
+    return
+  }
+  left?.stop()
+  const mine = { entry, key, reading, stop }
+  left = mine
+  setTimeout(() => {
+    if (left !== mine) return
+    left = null
+    stop()
+  }, LEFT_MS)
 }
 
 export function useRunList(filters: Filters): RunListView {
   const key = JSON.stringify(filters)
-  const reading = useMemo(() => new Reading(JSON.parse(key) as Filters), [key])
-  useEffect(() => reading.start(), [reading])
+  const [entry] = useState(entryId)
+  const reading = useMemo(() => comeBack(entry, key) ?? new Reading(JSON.parse(key) as Filters), [entry, key])
+  useEffect(() => {
+    const stop = begin(reading)
+    return () => leave(entry, key, reading, stop)
+  }, [entry, key, reading])
   const shown = useSyncExternalStore(reading.shown.subscribe, reading.shown.get)
   const latest = useRef(reading)
   latest.current = reading
@@ -42,8 +80,9 @@ export function useRunList(filters: Filters): RunListView {
     shown,
     more: useCallback(() => latest.current.more(), []),
     again: useCallback(() => latest.current.again(), []),
-    atTop: useCallback((is: boolean) => latest.current.setAtTop(is), []),
+    atTop: useCallback((is: boolean, px: number) => latest.current.setAtTop(is, px), []),
     showFresh: useCallback(() => latest.current.showFresh(), []),
+    px: reading.px,
   }
 }
 
@@ -57,6 +96,7 @@ export class Reading {
   private error: unknown = null
   private timer: ReturnType<typeof setTimeout> | undefined
   private isAtTop = true
+  px = 0
   private abort = new AbortController()
   private words: Asked
 
@@ -136,8 +176,9 @@ export class Reading {
     return `/runs?${words.toString()}`
   }
 
-  setAtTop(is: boolean): void {
+  setAtTop(is: boolean, px = 0): void {
     this.isAtTop = is
+    this.px = px
     if (is && this.list.fresh.size) this.showFresh()
   }
 
