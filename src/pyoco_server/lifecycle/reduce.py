@@ -43,16 +43,24 @@ def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
 def fold_unmeasured(run: Run | None, events: Iterable[e.Event]) -> Run | None:
     """As `fold`, without the sizes of its snapshot: for a run that is only shown."""
     board: TaskBoard | None = None
+    touched_at = 0.0
     for event in events:
         if run is None:
             run = _begun(event)
             continue
         if board is None:
             board = TaskBoard(run.tasks, _ignore_record)
-        run = _step(run, event, board)
-    if run is not None and board is not None and board.changed and run.tasks is not board.records:
-        return replace(run, tasks=board.records)
-    return run
+        if _only_changes_record(event, run):
+            board.apply(event)
+            touched_at = max(touched_at, event.at)
+        else:
+            run = _step(run, event, board)
+    if run is None or board is None:
+        return run
+    updated_at = max(run.updated_at, touched_at)
+    if board.changed and run.tasks is not board.records:
+        return replace(run, tasks=board.records, updated_at=updated_at)
+    return run if updated_at == run.updated_at else replace(run, updated_at=updated_at)
 
 
 def fold_listed(run: Run | None, events: Sequence[e.Event]) -> Run | None:

@@ -71,6 +71,9 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: tuple[str, ...] = ()
 
 
+_NO_CORE = Core()
+
+
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     flow_name: str
@@ -149,8 +152,17 @@ def summary_of(run: Run) -> RunSummary:
 
 def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:
     lacks = max(run.lacks, lack_for(run, max_bytes))
+    return _snapshot(run, lacks, _core(run, lacks, max_bytes, commits, log_seq), records=True)
+
+
+def shown_of(run: Run, *, records: bool) -> RunSnapshot:
+    """What is known of the run, to be shown: without `pyoco`, and only on request with `task_records`."""
+    return _snapshot(run, run.lacks, _NO_CORE, records=records)
+
+
+def _snapshot(run: Run, lacks: Lack, core: Core, *, records: bool) -> RunSnapshot:
     tasks = {} if lacks is Lack.TASKS else run.tasks
-    records = {} if lacks >= Lack.RECORDS else tasks
+    recorded = tasks if records and lacks < Lack.RECORDS else {}
     slim = lacks is Lack.PAYLOADS
     return RunSnapshot(
         run_id=run.run_id,
@@ -173,10 +185,10 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
         api_key_id=run.api_key_id,
         workflow_yaml_sha256=run.workflow_yaml_sha256,
         workflow_yaml_bytes=run.workflow_yaml_bytes,
-        task_records={name: record_of(record, slim=slim) for name, record in records.items()},
+        task_records={name: record_of(record, slim=slim) for name, record in recorded.items()},
         task_records_truncated=lacks > Lack.NOTHING or any(one.kept in _ELSEWHERE for one in tasks.values()),
         tasks_truncated=lacks is Lack.TASKS,
-        pyoco=_core(run, lacks, max_bytes, commits, log_seq),
+        pyoco=core,
     )
 
 

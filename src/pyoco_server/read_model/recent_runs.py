@@ -8,9 +8,9 @@ the feed: the caller confirms that nothing newer was stored (`operations.live.fr
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import chain
 
 from pyoco_server.lifecycle.reduce import fold_unmeasured
-from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.runs.codec import decode_commit
 from pyoco_server.store.runs.stored_run import StoredRun
 
@@ -83,9 +83,7 @@ class RecentRuns:
         kept = self._kept.get(run_id)
         if kept is None:
             return None
-        run: Run | None = None
-        for payload in kept.payloads:
-            run = fold_unmeasured(run, decode_commit(payload))
+        run = fold_unmeasured(None, chain.from_iterable(map(decode_commit, kept.payloads)))
         if run is None or run.gone:
             return None
         return StoredRun(run=run, commits=len(kept.payloads), log_seq=kept.last_seq, revision=0)

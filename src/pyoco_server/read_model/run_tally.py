@@ -146,11 +146,11 @@ class DayTally:
         return sum(sums.values(), Counter())
 
     def change(self, before: Run | None, after: Run) -> None:
-        tenant = after.tenant_id or _NO_TENANT
+        tenant, today = after.tenant_id or _NO_TENANT, self._day_now()
         if before is not None and not before.gone:
-            self._count(before.updated_at, tenant, before.status.value, -1)
+            self._count(today, before.updated_at, tenant, before.status.value, -1)
         if not after.gone:
-            self._count(after.updated_at, tenant, after.status.value, 1)
+            self._count(today, after.updated_at, tenant, after.status.value, 1)
 
     def dump(self) -> str:
         return msgspec.json.encode(self._days).decode()
@@ -164,15 +164,21 @@ class DayTally:
     def fill(self, counted: Iterable[tuple[str | None, str, float]]) -> None:
         """Replace all sums: tenant, status and last change of each run of these days."""
         self.clear()
+        today = self._day_now()
         for tenant, status, updated_at in counted:
-            self._count(updated_at, tenant or _NO_TENANT, status, 1)
+            self._count(today, updated_at, tenant or _NO_TENANT, status, 1)
 
-    def _count(self, at: float, tenant: str, status: str, more: int) -> None:
-        day, today = self._day_of(at), self._day_of(clock.now())
+    def _day_now(self) -> int:
+        """Today. Older days are forgotten when it begins."""
+        today = self._day_of(clock.now())
         if today != self._today:
             self._today = today
             for old in [known for known in self._days if abs(known - today) > 1]:
                 del self._days[old]
+        return today
+
+    def _count(self, today: int, at: float, tenant: str, status: str, more: int) -> None:
+        day = self._day_of(at)
         if abs(day - today) <= 1:
             sums = _sums_of(self._days.setdefault(day, {}), tenant)
             # A run with an instant far ahead of this clock was not counted when it came.

@@ -14,6 +14,7 @@ from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.operations.live.waiting import HeldFeed, Reads, ended
+from tests.store.making import begun
 
 
 @pytest.fixture
@@ -98,3 +99,28 @@ async def test_with_several_copies_the_leader_is_asked(
     monkeypatch.setattr(Store, "has_copies", True)
     assert (await wait_for_end(views, at.run.run_id, timeout_sec=10)).log_seq == at.log_seq
     assert asked == [True]
+
+
+async def test_a_mark_at_the_end_of_the_log_is_no_message_of_a_run(
+    store: Store, read_model: ReadModel, views: RunViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = await ended(store, read_model)
+    monkeypatch.setitem(store.jetstream.replicas, store.config.events_stream, 3)
+    assert await store.runs.is_latest(at.run.run_id, at)  # leaves a mark
+    last = await store.runs.last_message(at_leader=True)
+    assert last is not None
+    assert last.seq > at.log_seq
+    reads = Reads(monkeypatch, store)
+    assert (await wait_for_end(views, at.run.run_id, timeout_sec=10)).log_seq == at.log_seq
+    assert (reads.runs, reads.lasts) == (0, 1)
+
+
+async def test_a_feed_that_lags_is_not_waited_for_long(
+    store: Store, other_store: Store, read_model: ReadModel, views: RunViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = await ended(store, read_model)
+    HeldFeed(monkeypatch, read_model)
+    await begun(other_store)
+    reads = Reads(monkeypatch, store)
+    assert (await wait_for_end(views, at.run.run_id, timeout_sec=600)).log_seq == at.log_seq
+    assert (reads.runs, reads.lasts) == (1, 1)

@@ -21,7 +21,7 @@ from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, 
 from pyoco_server.http_api.responses.error_table import STATUSES, ErrorTable
 from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.run import Run, has_no_worker
-from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
+from pyoco_server.lifecycle.snapshot import shown_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.retry import RetryRequest
@@ -33,9 +33,6 @@ from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.texts import Language, text
 
 T = TypeVar("T")
-
-# A snapshot in an answer is complete: only a stored one has to fit a message.
-ANSWER_BYTES_MAX = 2**62
 
 _PLACES = (["body"], ["query"], ["path"], ["header"])
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
@@ -115,7 +112,7 @@ def snapshot(stored: StoredRun, *, records: bool) -> JsonObject:
 
     Without `records` the member is left out, unless tasks are missing.
     """
-    shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
+    shown = asdict(shown_of(stored.run, records=records))
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
     for name in ("retry_of", "retry_from", "start_at", "expires_at", "schedule_id", "batch_id"):
