@@ -29,7 +29,7 @@ USES_MAX = {
     # Prompts of waits in user code.
     "flows": 7,
     # Request bodies and answers.
-    "http_api": 65,
+    "http_api": 61,
     # Answers of the gateway, and values of the caller.
     "http_client": 164,
     # Answers of the broker; members of the NATS client that have no types.
