@@ -31,7 +31,7 @@ USES_MAX = {
     # Request bodies and answers.
     "http_api": 61,
     # Answers of the gateway, and values of the caller.
-    "http_client": 164,
+    "http_client": 172,
     # Answers of the broker; members of the NATS client that have no types.
     "jetstream": 5,
     # The modules directly in the package: JSON, log records.
