@@ -139,7 +139,31 @@ async def show_schedules(tour: Tour) -> None:
     await tour.show(200, "list_schedule_runs", schedule_id=due, limit=1)
     await until(ended)
     await tour.show(409, "run_schedule", schedule_id=due)
+    await _show_changed_schedules(tour, schedule_id, due)
     await tour.show(200, "delete_schedule", schedule_id=schedule_id)
+
+
+async def _show_changed_schedules(tour: Tour, schedule_id: str, ended: str) -> None:
+    await tour.show(200, "get_schedule", schedule_id=schedule_id, upcoming=2)
+    await tour.show(422, "get_schedule", schedule_id=schedule_id, upcoming=99)
+    changes: Members = {"revision": 1, "name": "Daily report", "overlap": "queue_one", "end_at": None}
+    await tour.show(200, "edit_schedule", schedule_id=schedule_id, body=changes)
+    await tour.show(409, "edit_schedule", schedule_id=schedule_id, body=changes)
+    await tour.show(422, "edit_schedule", schedule_id=schedule_id, body={"revision": 2, "overlap": "never"})
+    await tour.show(200, "pause_schedule", schedule_id=schedule_id)
+    await tour.show(409, "pause_schedule", schedule_id=ended)
+    await tour.show(200, "resume_schedule", schedule_id=schedule_id)
+    await tour.show(409, "resume_schedule", schedule_id=ended)
+    now = datetime.now(UTC)
+    week: Members = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat(), "max_running": 2}
+    await tour.show(200, "backfill_schedule", schedule_id=schedule_id, body=week)
+    await tour.show(409, "backfill_schedule", schedule_id=schedule_id, body=week)
+    await tour.show(200, "stop_backfill", schedule_id=schedule_id)
+    await tour.show(
+        422, "backfill_schedule", schedule_id=schedule_id, body={"from": "monday", "to": "friday"}
+    )
+    await tour.show(200, "list_occurrences", schedule_id=ended, limit=2)
+    await tour.show(422, "list_occurrences", schedule_id=ended, limit=0)
 
 
 async def show_executions(tour: Tour) -> None:

@@ -87,3 +87,40 @@ def test_a_schedule_is_run_between_its_instants(client: PyocoHttpClient) -> None
     [listed] = [one for one in client.list_schedules(upcoming=3) if one["schedule_id"] == made.id]
     assert listed["upcoming"] == [4102444800.0]
     made.delete()
+
+
+def test_a_schedule_is_edited_paused_and_backfilled(client: PyocoHttpClient) -> None:
+    made = client.add_schedule(
+        "hello",
+        {"name": "you"},
+        tag="demo",
+        interval_seconds=3600,
+        start_at="2026-01-01T00:00:00Z",
+        end_at="2100-01-01T00:00:00Z",
+        name="Every hour",
+        overlap="skip",
+        catch_up="all_within",
+        catch_up_within_seconds=60,
+        planned_at_param="name",
+        jitter_seconds=1,
+        paused=True,
+    )
+    assert made.refresh(upcoming=2)["status"] == "PAUSED"
+    assert made.resume()["revision"] == 2
+    edited = made.edit({"overlap": "allow", "end_at": None}, revision=2)
+    assert (edited["overlap"], edited["end_at"], edited["revision"]) == ("allow", None, 3)
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        made.edit({"name": "x"}, revision=2)
+    assert refused.value.response.status_code == 409
+    made.backfill("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", max_running=2)
+    wait_for(lambda: made.refresh()["runs"]["COMPLETED"] == 2)
+    assert {run.result() for run in made.runs()} == {
+        "Hello, 2026-01-01T00:00:00+00:00!",
+        "Hello, 2026-01-01T01:00:00+00:00!",
+    }
+    found = made.occurrences(limit=1)
+    assert (found["occurrences"][0]["outcome"], found["next_before"]) == ("started", 2)
+    assert made.occurrences(before=2)["next_before"] is None
+    assert made.stop_backfill()["backfill"]["state"] == "COMPLETED"
+    assert made.pause()["status"] == "PAUSED"
+    made.delete()

@@ -163,6 +163,13 @@ class AsyncScheduleHandle(AsyncHandle):
 
     id_member = "schedule_id"
     delete = AwaitedOf(schedules.delete_schedule)
+    refresh = AwaitedOf(schedules.get_schedule)
+    edit = AwaitedOf(schedules.edit_schedule)
+    pause = AwaitedOf(schedules.pause_schedule)
+    resume = AwaitedOf(schedules.resume_schedule)
+    backfill = AwaitedOf(schedules.backfill_schedule)
+    stop_backfill = AwaitedOf(schedules.stop_backfill)
+    occurrences = AwaitedOf(schedules.list_occurrences)
 
     async def run_now(self) -> AsyncRunHandle:
         """Start one more run of it, now. Its next instants stay as they are."""

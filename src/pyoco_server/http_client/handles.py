@@ -157,6 +157,13 @@ class ScheduleHandle(Handle):
 
     id_member = "schedule_id"
     delete = BlockingOf(schedules.delete_schedule)
+    refresh = BlockingOf(schedules.get_schedule)
+    edit = BlockingOf(schedules.edit_schedule)
+    pause = BlockingOf(schedules.pause_schedule)
+    resume = BlockingOf(schedules.resume_schedule)
+    backfill = BlockingOf(schedules.backfill_schedule)
+    stop_backfill = BlockingOf(schedules.stop_backfill)
+    occurrences = BlockingOf(schedules.list_occurrences)
 
     def run_now(self) -> RunHandle:
         """Start one more run of it, now. Its next instants stay as they are."""

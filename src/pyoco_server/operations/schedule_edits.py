@@ -159,7 +159,10 @@ def _edited(schedule: Schedule, wanted: ScheduleChanges, now: float) -> Schedule
     edited = schedule
     if wanted.timing is not UNSET:
         if wanted.timing != schedule.timing and next_instant(wanted.timing, now) is None:
-            raise Invalid.at(["cron"], "No instant fits this: write one that comes.")
+            raise Invalid.at(
+                ["cron" if wanted.timing.end_at is None else "end_at"],
+                "No instant fits this: write one that comes.",
+            )
         edited = replace(edited, timing=wanted.timing)
     if wanted.name is not UNSET:
         edited = replace(edited, name=wanted.name)

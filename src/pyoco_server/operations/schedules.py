@@ -73,7 +73,9 @@ async def create(
     begins_with = validate(wanted, store.config)
     next_at = next_instant(timing, now)
     if next_at is None:
-        raise Invalid.at(["cron"], "No instant fits this: write one that comes.")
+        raise Invalid.at(
+            ["cron" if timing.end_at is None else "end_at"], "No instant fits this: write one that comes."
+        )
     check_policies(options.policies)
     await _check_room(store, wanted.tenant_id)
     schedule = Schedule(

@@ -94,3 +94,32 @@ def test_what_is_wrong_is_said(client: Client, workflow: Path) -> None:
         unnamed = client.run("schedule", *arguments)
         assert unnamed.ended() == 1
         assert sentence in unnamed.errors
+
+
+def test_a_schedule_is_shown_edited_paused_and_backfilled(client: Client) -> None:
+    given = ("hello", "--tag", "demo", "--interval-seconds", "3600", "--start-at", "2026-01-01T00:00:00Z")
+    more = ("--name", "Every hour", "--overlap", "skip", "--end-at", FAR, "--planned-at-param", "name")
+    schedule_id = client.json("schedule", "add", *given, *more, "--paused")["schedule_id"]
+    assert client.json("schedule", "show", schedule_id)["status"] == "PAUSED"
+    assert client.json("schedule", "resume", schedule_id)["revision"] == 2
+    changes = ("--cron", "0 3 * * *", "--overlap", "allow", "--clear", "end_at", "--param", "x=1")
+    edited = client.json("schedule", "edit", schedule_id, *changes)
+    assert (edited["cron"], edited["overlap"], edited["end_at"]) == ("0 3 * * *", "allow", None)
+    stale = client.run("schedule", "edit", schedule_id, "--name", "x", "--revision", "1")
+    assert stale.ended() != 0
+    assert "has changed since you read it" in stale.errors
+    assert "Say what to change" in client.run("schedule", "edit", schedule_id).errors
+    client.json(
+        "schedule", "edit", schedule_id, "--interval-seconds", "60", "--start-at", "2026-01-01T00:00:00Z"
+    )
+    range_ = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T00:01:00Z", "--max-running", "2")
+    assert client.json("schedule", "backfill", schedule_id, *range_)["backfill"]["total"] == 2
+    wait_for(lambda: client.json("schedule", "show", schedule_id)["backfill"]["started"] == 2)
+    assert client.json("schedule", "stop-backfill", schedule_id)["backfill"]["state"] == "COMPLETED"
+    client.json("schedule", "pause", schedule_id)
+    table = client.run("schedule", "occurrences", schedule_id, "--output", "table")
+    assert "started" in table.output
+    shown = client.run("schedule", "show", schedule_id, "--output", "table").output
+    for words in ("Every hour", "PAUSED", "every 1 min", "of 2, 2 started"):
+        assert words in shown
+    client.json("schedule", "delete", schedule_id)

@@ -101,6 +101,15 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/schedules/{schedule_id}/run"): TENANT,
     ("GET", "/schedules/{schedule_id}/runs"): TENANT,
     ("DELETE", "/schedules/{schedule_id}"): TENANT,
+    ("GET", "/schedules/{schedule_id}"): TENANT,
+    ("PATCH", "/schedules/{schedule_id}"): Route(Reach.TENANT, {"revision": 1, "name": "of-b"}),
+    ("POST", "/schedules/{schedule_id}/pause"): TENANT,
+    ("POST", "/schedules/{schedule_id}/resume"): TENANT,
+    ("POST", "/schedules/{schedule_id}/backfill"): Route(
+        Reach.TENANT, {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    ),
+    ("DELETE", "/schedules/{schedule_id}/backfill"): TENANT,
+    ("GET", "/schedules/{schedule_id}/occurrences"): TENANT,
     ("POST", "/executions"): Route(Reach.TENANT, {"graphId": MARK}),
     ("GET", "/executions"): TENANT,
     ("POST", "/executions/{executionId}/start"): Route(Reach.TENANT, {}),

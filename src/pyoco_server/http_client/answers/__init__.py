@@ -66,7 +66,10 @@ from pyoco_server.http_client.answers.runs import (
     TaskRecordAnswer,
 )
 from pyoco_server.http_client.answers.schedules import (
+    BackfillAnswer,
     DeletedScheduleAnswer,
+    OccurrenceAnswer,
+    OccurrencePageAnswer,
     ScheduleAnswer,
 )
 
@@ -76,6 +79,7 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalHistoryAnswer",
     "ApprovalPageAnswer",
+    "BackfillAnswer",
     "BatchAnswer",
     "BatchItemAnswer",
     "CallerAnswer",
@@ -103,6 +107,8 @@ __all__ = [
     "LogPageAnswer",
     "LogSearchAnswer",
     "MinuteAnswer",
+    "OccurrenceAnswer",
+    "OccurrencePageAnswer",
     "PatchedWorkerAnswer",
     "ReasonAnswer",
     "RedrivenAnswer",

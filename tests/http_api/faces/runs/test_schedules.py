@@ -47,9 +47,11 @@ async def test_a_schedule_as_it_is_answered_and_listed(client: httpx.AsyncClient
     assert before <= schedule["created_at"] <= time.time()
     assert schedule == {
         "schedule_id": schedule["schedule_id"],
+        "name": None,
         "flow_name": "nightly",
         "tag": "cpu",
         "status": "ACTIVE",
+        "revision": 1,
         "schedule_type": "once",
         "workflow_yaml_sha256": hashlib.sha256(WORKFLOW).hexdigest(),
         "workflow_yaml_bytes": len(WORKFLOW),
@@ -62,14 +64,24 @@ async def test_a_schedule_as_it_is_answered_and_listed(client: httpx.AsyncClient
         "start_at": None,
         "cron": None,
         "timezone": None,
+        "end_at": None,
+        "jitter_seconds": 0.0,
+        "overlap": "allow",
+        "catch_up": "last",
+        "catch_up_within_seconds": None,
+        "planned_at_param": None,
+        "paused_at": None,
         "next_run_at": FAR_AT,
         "next_at": FAR_AT,
+        "queued_at": None,
         "last_at": None,
         "last_submitted_at": None,
         "last_run_id": None,
         "last_status": None,
         "dispatch_count": 0,
+        "skip_count": 0,
         "last_error": None,
+        "backfill": None,
     }
     assert (await client.get("/schedules")).json() == [schedule]
     assert (await client.get(f"/schedules/{schedule['schedule_id']}/runs")).json() == []
@@ -103,7 +115,7 @@ async def test_cron_is_by_the_clock_of_its_zone(client: httpx.AsyncClient) -> No
         ({"run_at": FAR, "cron": "* * * * *"}, [("run_at", ONE_OF), ("cron", ONE_OF)]),
         (
             {"run_at": FAR, "start_at": FAR},
-            [("start_at", "start_at goes with interval_seconds: leave it out.")],
+            [("start_at", "start_at goes with interval_seconds or cron: leave it out.")],
         ),
         (
             {"interval_seconds": "5", "timezone": "UTC"},

@@ -30,6 +30,34 @@ RUN_EXAMPLE = "pyoco-client schedule run SCHEDULE_ID"
 DELETE_EXAMPLE = "pyoco-client schedule delete SCHEDULE_ID"
 YAML_NAME = "main"
 
+RunAtOption = Annotated[str | None, typer.Option(help="Once, at this instant: ISO 8601 with an offset.")]
+IntervalOption = Annotated[
+    float | None, typer.Option(help="Repeatedly, with this many seconds between runs.")
+]
+StartAtOption = Annotated[
+    str | None, typer.Option(help="The first instant. [default: with an interval, after one]")
+]
+CronOption = Annotated[str | None, typer.Option(help="Minute, hour, day of month, month, day of week.")]
+ZoneOption = Annotated[str | None, typer.Option(help="With --cron: its time zone. [default: UTC]")]
+EndAtOption = Annotated[str | None, typer.Option(help="Nothing is due after this instant.")]
+JitterOption = Annotated[
+    float | None, typer.Option(help="Start runs up to this many seconds later, spread evenly.")
+]
+NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
+OverlapOption = Annotated[
+    str | None,
+    typer.Option(help="While a run goes on: allow, skip, queue_one or cancel_running. [default: allow]"),
+]
+CatchUpOption = Annotated[
+    str | None, typer.Option(help="After an outage: none, last or all_within. [default: last]")
+]
+WithinOption = Annotated[
+    float | None, typer.Option(help="With --catch-up all_within: up to this many seconds late.")
+]
+PlannedAtOption = Annotated[
+    str | None, typer.Option(help="Name of a parameter that gets the planned instant.")
+]
+
 IdArgument = Annotated[str | None, typer.Argument(metavar="SCHEDULE_ID", help="The schedule's id.")]
 IdOption = Annotated[str | None, typer.Option("--schedule-id", help="The schedule's id, as an option.")]
 
@@ -40,6 +68,14 @@ class _When(TypedDict):
     start_at: str | None
     cron: str | None
     timezone: str | None
+    end_at: str | None
+    jitter_seconds: float | None
+    name: str | None
+    overlap: str | None
+    catch_up: str | None
+    catch_up_within_seconds: float | None
+    planned_at_param: str | None
+    paused: bool | None
 
 
 def add(
@@ -57,18 +93,19 @@ def add(
         typer.Option(metavar="NAME=VALUE", help="A parameter, JSON or text; repeatable. Not for a file."),
     ] = None,
     tag: RoutingTagOption = None,
-    run_at: Annotated[
-        str | None, typer.Option(help="Once, at this instant: ISO 8601 with an offset.")
-    ] = None,
-    interval_seconds: Annotated[
-        float | None, typer.Option(help="Repeatedly, with this many seconds between runs.")
-    ] = None,
-    start_at: Annotated[
-        str | None,
-        typer.Option(help="With --interval-seconds: the first run. [default: after one interval]"),
-    ] = None,
-    cron: Annotated[str | None, typer.Option(help="Minute, hour, day of month, month, day of week.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="With --cron: its time zone. [default: UTC]")] = None,
+    run_at: RunAtOption = None,
+    interval_seconds: IntervalOption = None,
+    start_at: StartAtOption = None,
+    cron: CronOption = None,
+    timezone: ZoneOption = None,
+    end_at: EndAtOption = None,
+    jitter_seconds: JitterOption = None,
+    name: NameOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    catch_up_within_seconds: WithinOption = None,
+    planned_at_param: PlannedAtOption = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     output: OutputOption = None,
 ) -> None:
     """Create a schedule: --run-at, --interval-seconds or --cron says when it starts runs."""
@@ -78,6 +115,14 @@ def add(
         "start_at": start_at,
         "cron": cron,
         "timezone": timezone,
+        "end_at": end_at,
+        "jitter_seconds": jitter_seconds,
+        "name": name,
+        "overlap": overlap,
+        "catch_up": catch_up,
+        "catch_up_within_seconds": catch_up_within_seconds,
+        "planned_at_param": planned_at_param,
+        "paused": paused or None,
     }
     if flow is not None and flow_name is not None:
         raise WrongArguments("Name the flow once.", hint=ADD_EXAMPLE)
@@ -106,7 +151,7 @@ def run(
     output: OutputOption = None,
 ) -> None:
     """Start one more run of a schedule, now. Its next instants stay as they are."""
-    wanted = _only_schedule_id(schedule, schedule_id, "run")
+    wanted = only_schedule_id(schedule, schedule_id, "run")
     with connect(ctx) as client:
         wanted = whole_schedule_id(client, wanted)
         started = client.run_schedule(wanted)
@@ -122,7 +167,7 @@ def delete(
     output: OutputOption = None,
 ) -> None:
     """Delete a schedule. Runs that it has started go on."""
-    wanted = _only_schedule_id(schedule, schedule_id, "delete")
+    wanted = only_schedule_id(schedule, schedule_id, "delete")
     with connect(ctx) as client:
         answer = client.delete_schedule(whole_schedule_id(client, wanted))
     show_outcome(answer, [f"Schedule {answer['schedule_id']} was deleted. It starts no more runs."], output)
@@ -145,7 +190,7 @@ def runs(
     output: OutputOption = None,
 ) -> None:
     """List the runs of a schedule, those that changed last first."""
-    wanted = _only_schedule_id(schedule, schedule_id, "runs")
+    wanted = only_schedule_id(schedule, schedule_id, "runs")
     with connect(ctx) as client:
         wanted = whole_schedule_id(client, wanted)
         found = client.list_schedule_runs(wanted, include_records=records, limit=limit)
@@ -192,5 +237,5 @@ def _check_flow(workflow_file: Path | None, flow_name: str | None, param: list[s
         raise WrongArguments(message, hint=ADD_EXAMPLE)
 
 
-def _only_schedule_id(argument: str | None, option: str | None, command: str) -> str:
+def only_schedule_id(argument: str | None, option: str | None, command: str) -> str:
     return only_id(argument, option, f"schedule {command} SCHEDULE_ID", "schedule")

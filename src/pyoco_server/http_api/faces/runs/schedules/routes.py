@@ -12,15 +12,17 @@ from pyoco_server import clock
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import idempotent_runs, params, wire
 from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
+from pyoco_server.http_api.faces.runs.schedules.change_routes import CHANGES
 from pyoco_server.http_api.faces.runs.schedules.form import (
     FIELDS,
-    INTERVAL_SEC_MAX,
-    INTERVAL_SEC_MIN,
     asked_in,
-    timing_in,
+    fields_in,
+    options_of,
     timing_of,
 )
-from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, SUMMARIES, YAML_FORM
+from pyoco_server.http_api.faces.runs.schedules.schemas import BODY, FORM, WHEN
+from pyoco_server.http_api.faces.runs.schedules.wire import shown
+from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, SUMMARIES
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
@@ -30,13 +32,11 @@ from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.kinds import IntegerKind
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.params import Param, path, text
-from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, ref
-from pyoco_server.json_value import JsonObject
+from pyoco_server.http_api.routing.schemas import array, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations import schedules
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.schedules import UPCOMING_MAX
-from pyoco_server.schedules.record import Schedule
 from pyoco_server.schedules.timing import next_instants
 
 SCHEDULE_ID = path("schedule_id")
@@ -51,18 +51,20 @@ async def create_yaml_schedule(request: Request) -> Response:
     now = clock.now()
     async with form_of(request) as form:
         wanted = submission_in(request, form)
-        timing = timing_in(form, now)
+        given = fields_in(form)
         workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
-    made = await schedules.create(gateway.store, wanted, timing, workflow, now=now)
-    return json_answer(_shown(made))
+    timing, options = timing_of(given, now), options_of(given)
+    made = await schedules.create(gateway.store, wanted, timing, workflow, options, now=now)
+    return json_answer(shown(made))
 
 
 async def create_schedule(request: Request) -> Response:
     gateway = ready_gateway(request)
     body, now = await params_body(request, gateway.config), clock.now()
     wanted, given = await read_aside(body, asked_in, body, request.headers, caller_of(request))
-    made = await schedules.create(gateway.store, wanted, timing_of(given, now), None, now=now)
-    return json_answer(_shown(made))
+    timing, options = timing_of(given, now), options_of(given)
+    made = await schedules.create(gateway.store, wanted, timing, None, options, now=now)
+    return json_answer(shown(made))
 
 
 async def list_schedules(request: Request) -> Response:
@@ -73,7 +75,7 @@ async def list_schedules(request: Request) -> Response:
     next_of = await schedules.upcoming(found, count) if count else {}
     return json_answer(
         [
-            _shown(one, last.get(one.last_run_id or ""))
+            shown(one, last.get(one.last_run_id or ""))
             | ({"upcoming": next_of[one.schedule_id]} if count else {})
             for one in found
         ]
@@ -126,40 +128,6 @@ async def delete_schedule(request: Request) -> Response:
     return json_answer({"schedule_id": schedule_id, "deleted": True})
 
 
-_WHEN: Schema = {
-    "run_at": DATE_TIME | {"description": "Run once, at this instant. With its offset."},
-    "interval_seconds": {
-        "type": "number",
-        "minimum": INTERVAL_SEC_MIN,
-        "maximum": INTERVAL_SEC_MAX,
-        "description": "Run repeatedly, at this interval.",
-    },
-    "start_at": DATE_TIME
-    | {"description": "With interval_seconds: the first time. A past instant sets the phase."},
-    "cron": {
-        "type": "string",
-        "description": "Five fields: minute, hour, day of month, month, day of week.",
-        "example": "30 8 * * mon-fri",
-    },
-    "timezone": {
-        "type": "string",
-        "default": "UTC",
-        "description": "With cron: its time zone.",
-        "example": "Asia/Tokyo",
-    },
-}
-_FORM: Schema = YAML_FORM | {"properties": YAML_FORM["properties"] | _WHEN}
-_BODY: Schema = {
-    "type": "object",
-    "required": ["flow_name"],
-    "properties": {
-        "flow_name": {"type": "string"},
-        "params": {"type": "object"},
-        "tag": {"type": "string", "description": "Routing tag: which workers execute it; else `default`."},
-        "tags": {"type": "array", "items": {"type": "string"}},
-    }
-    | _WHEN,
-}
 _DELETED = {
     "type": "object",
     "required": ["schedule_id", "deleted"],
@@ -171,8 +139,8 @@ _UPCOMING = {
     "properties": {"upcoming": array({"type": "number"})},
 }
 _WHICH = (
-    "Exactly one of `run_at`, `interval_seconds` and `cron`. After a downtime the "
-    "latest missed run is started, earlier ones are not."
+    "Exactly one of `run_at`, `interval_seconds` and `cron`. `overlap` and `catch_up` say what happens to an "
+    "occurrence that is due while a run goes on, or that was missed in an outage."
 )
 OPERATIONS = [
     Operation(
@@ -181,7 +149,7 @@ OPERATIONS = [
         create_schedule,
         "Schedule a flow that workers have",
         {200: json_of("The schedule", ref("Schedule"))},
-        body=json_body(_BODY),
+        body=json_body(BODY),
         errors=[409, 413, 415, 422],
         description=_WHICH,
     ),
@@ -191,7 +159,7 @@ OPERATIONS = [
         create_yaml_schedule,
         "Schedule a flow.yaml",
         {200: json_of("The schedule", ref("Schedule"))},
-        body=Content(kinds={"multipart/form-data": _FORM}),
+        body=Content(kinds={"multipart/form-data": FORM}),
         errors=[409, 413, 422],
         description=_WHICH,
     ),
@@ -210,7 +178,7 @@ OPERATIONS = [
         preview_schedule,
         "When a schedule would be due",
         {200: json_of("Instants in unix seconds", _UPCOMING)},
-        [*(text(name, str(_WHEN[name].get("description", ""))) for name in FIELDS), UPCOMING_PREVIEW],
+        [*(text(name, str(WHEN[name].get("description", ""))) for name in FIELDS), UPCOMING_PREVIEW],
         errors=[422],
         description="Creates nothing. " + _WHICH,
     ),
@@ -242,35 +210,6 @@ OPERATIONS = [
         [SCHEDULE_ID],
         errors=[404],
     ),
+    # After the paths without an id, which would be taken for one.
+    *CHANGES,
 ]
-
-
-def _shown(schedule: Schedule, last_status: str | None = None) -> JsonObject:
-    """The members of the upstream server, and `cron`, `timezone`, `next_at`, `last_at` and `last_status`."""
-    timing = schedule.timing
-    return {
-        "schedule_id": schedule.schedule_id,
-        "flow_name": schedule.flow_name,
-        "tag": schedule.tag,
-        "status": schedule.status,
-        "schedule_type": timing.kind,
-        "workflow_yaml_sha256": schedule.workflow_yaml_sha256,
-        "workflow_yaml_bytes": schedule.workflow_yaml_bytes,
-        "tenant_id": schedule.tenant_id,
-        "api_key_id": schedule.api_key_id,
-        "created_at": schedule.created_at,
-        "updated_at": schedule.updated_at,
-        "run_at": timing.run_at,
-        "interval_seconds": timing.interval_seconds,
-        "start_at": timing.start_at,
-        "cron": timing.cron,
-        "timezone": timing.timezone,
-        "next_run_at": schedule.next_at,
-        "next_at": schedule.next_at,
-        "last_at": schedule.last_at,
-        "last_submitted_at": schedule.last_submitted_at,
-        "last_run_id": schedule.last_run_id,
-        "last_status": last_status,
-        "dispatch_count": schedule.dispatch_count,
-        "last_error": schedule.last_error,
-    }
