@@ -121,6 +121,8 @@ def test_a_schedule_is_edited_paused_and_backfilled(client: PyocoHttpClient) -> 
     found = made.occurrences(limit=1)
     assert (found["occurrences"][0]["outcome"], found["next_before"]) == ("started", 2)
     assert made.occurrences(before=2)["next_before"] is None
-    assert made.stop_backfill()["backfill"]["state"] == "COMPLETED"
+    backfill = made.stop_backfill()["backfill"]
+    assert backfill is not None
+    assert backfill["state"] == "COMPLETED"
     assert made.pause()["status"] == "PAUSED"
     made.delete()
