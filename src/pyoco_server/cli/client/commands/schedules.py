@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -21,6 +21,9 @@ from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.client.place import place_of
 from pyoco_server.cli.client.tables import Column, Item, at, id_of, text, whole_instant, words_of
 from pyoco_server.cli.entry import WrongArguments
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.answers import ScheduleAnswer
 
 ADD_EXAMPLE = (
     "pyoco-client schedule add nightly --param day=yesterday --cron '30 2 * * *' --timezone Asia/Tokyo"
@@ -135,13 +138,16 @@ def add(
         else:
             workflow = read_workflow(workflow_file, ADD_EXAMPLE)
             made = client.create_yaml_schedule(workflow, flow_name=flow_name or YAML_NAME, tag=tag, **when)
-    words = [
+    show_outcome(made, _words_of(ctx, made), output)
+
+
+def _words_of(ctx: typer.Context, made: ScheduleAnswer) -> list[str]:
+    return [
         f"Schedule {made['schedule_id']} starts flow {made['flow_name']} {timing(made)}.",
         f"  Next run   {whole_instant(made['next_at'])}",
         f"  Delete     {place_of(ctx).command('schedule delete ' + short_id(made['schedule_id']))}",
         f"  Dashboard  {place_of(ctx).link('schedules')}",
     ]
-    show_outcome(made, words, output)
 
 
 def run(

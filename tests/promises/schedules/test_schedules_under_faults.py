@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import NatsServer
-from tests.promises.scheduled import KILLED, check_each_occurrence
+from tests.promises.schedules.scheduled import KILLED, check_each_occurrence
 
 
 @pytest.mark.slow

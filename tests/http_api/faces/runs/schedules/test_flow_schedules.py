@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
-from tests.http_api.faces.runs.test_schedules import FAR, FAR_AT, ONE_OF
+from tests.http_api.faces.runs.schedules.test_schedules import FAR, FAR_AT, ONE_OF
 from tests.http_api.serving import expect_error
 from tests.worker.stage import Flows, config_on, lawful, one_task, working
 
