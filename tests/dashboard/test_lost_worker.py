@@ -66,7 +66,8 @@ def test_a_worker_that_was_silent_for_a_moment_does_not_stay_missing_in_the_sent
     """Its lease is overdue for a moment, which changes nothing in the list of workers."""
     programs, gate = Programs(tmp_path), tmp_path / "gate"
     try:
-        up = starter(programs)("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1, **PATIENT)
+        flows = ("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1)
+        up = starter(programs)(*flows, data_dir=None, **PATIENT)
         body = {"flow_name": "diamond", "params": {"gate": str(gate)}}
         running = httpx.post(f"{up.url}/runs", json=body).json()["run_id"]
         wait_for(lambda: httpx.get(f"{up.url}/runs/{running}").json()["status"] == "RUNNING", "a full worker")
