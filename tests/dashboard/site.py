@@ -25,5 +25,10 @@ def everything(programs: Programs, flows: Path, strategies: str, *arguments: obj
         PYOCO_WHEEL_SYNC_INTERVAL_SEC="1",
         PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     )
-    wait_for(lambda: httpx.get(f"{up.url}/workers").json(), "a worker")
+    wait_for(lambda: _workers(up), "a worker")
     return up
+
+
+def _workers(up: Up) -> object:
+    assert up.program.process.poll() is None, up.program.errors
+    return httpx.get(f"{up.url}/workers").json()

@@ -61,12 +61,18 @@ def test_a_worker_drains_resumes_and_is_stopped(tmp_path: Path, monkeypatch: pyt
     (tools / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     with up(tmp_path, "--worker-id", "w1") as port:
+        wait_for(lambda: listed(port, tmp_path), "the worker")
         for line, drains in ((drain, True), (resume, False), (remove, True)):
             done = typed(line, port, tmp_path)
             assert done.returncode == 0, (line, done.stderr)
-            [worker] = json.loads(typed("pyoco-client worker list", port, tmp_path).stdout)
+            [worker] = listed(port, tmp_path)
             assert worker["drain_requested"] is drains
     assert (tmp_path / "asked").read_text() == "stop pyoco-worker\n"
+
+
+def listed(port: int, folder: Path) -> list[dict[str, object]]:
+    workers: list[dict[str, object]] = json.loads(typed("pyoco-client worker list", port, folder).stdout)
+    return workers
 
 
 def unit() -> str:
@@ -82,10 +88,8 @@ def test_the_unit_of_the_page_starts_a_worker(tmp_path: Path) -> None:
         environment = clean_environment(PYOCO_DATA_DIR="data")
         worker = subprocess.Popen([BIN / Path(program).name, *arguments], cwd=tmp_path, env=environment)
         try:
-            listed = wait_for(
-                lambda: json.loads(typed("pyoco-client worker list", port, tmp_path).stdout), "the worker"
-            )
-            assert [one["worker_id"] for one in listed] == ["here"]
+            found = wait_for(lambda: listed(port, tmp_path), "the worker")
+            assert [one["worker_id"] for one in found] == ["here"]
         finally:
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(60) == 0
