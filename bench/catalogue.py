@@ -13,6 +13,7 @@ from bench.executions import command_rate, long_history
 from bench.idle import idle_cost
 from bench.lists import list_cost
 from bench.logs import long_logs, print_to_frame
+from bench.long_tasks import longest_tasks
 from bench.metrics import metrics_cost
 from bench.recheck import accept_rate, page_cost
 from bench.scaling import many_tags, many_workers, stored_runs, tags_of_one_worker
@@ -74,7 +75,10 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
 
 # These take minutes, so they run only if they are named.
 LONG: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
-    "dashboard": [("the dashboard at 100 000 runs", dashboard_cost)],
+    "dashboard": [
+        ("the dashboard at 100 000 runs", dashboard_cost),
+        ("its longest tasks at 100 000 runs", longest_tasks),
+    ],
     "million": [
         ("lists at 1 000 and 1 000 000 runs", lambda: list_cost(many=1_000_000)),
         ("metrics at 1 000 and 1 000 000 runs", lambda: metrics_cost(many=1_000_000)),

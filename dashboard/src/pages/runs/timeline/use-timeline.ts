@@ -1,5 +1,5 @@
 // The runs of a window: those that changed in it and those that have not ended, read once, then kept by the stream.
-import { useEffect, useMemo, useSyncExternalStore } from 'react'
+import { useDeferredValue, useEffect, useMemo, useSyncExternalStore } from 'react'
 import { ask, repeatMs } from '../../../api/client'
 import type { Page, RunSummary } from '../../../api/types'
 import { Cell } from '../../../live/cell'
@@ -21,7 +21,8 @@ export function useTimeline(filters: Filters, seconds: number): Shown & { again:
     return new Timeline(of, span)
   }, [key])
   useEffect(() => reading.start(), [reading])
-  const shown = useSyncExternalStore(reading.shown.subscribe, reading.shown.get)
+  // Drawn in small steps: a thousand bars at once would block the page.
+  const shown = useDeferredValue(useSyncExternalStore(reading.shown.subscribe, reading.shown.get))
   return { ...shown, again: reading.again }
 }
 
