@@ -26,6 +26,7 @@ const OneApproval = lazy(() => others().then((pages) => ({ default: pages.OneApp
 const OneWorker = lazy(() => others().then((pages) => ({ default: pages.OneWorker })))
 const Workers = lazy(() => others().then((pages) => ({ default: pages.Workers })))
 const Flows = lazy(() => others().then((pages) => ({ default: pages.Flows })))
+const OneSchedule = lazy(() => others().then((pages) => ({ default: pages.OneSchedule })))
 const Schedules = lazy(() => others().then((pages) => ({ default: pages.Schedules })))
 const Wheels = lazy(() => others().then((pages) => ({ default: pages.Wheels })))
 const DeadLetters = lazy(() => others().then((pages) => ({ default: pages.DeadLetters })))
@@ -77,7 +78,7 @@ function Shown({ path }: { path: string }): JSX.Element {
     case 'flows':
       return second ? <Flow key={second} name={decodeURIComponent(second)} /> : <Flows />
     case 'schedules':
-      return <Schedules />
+      return second ? <OneSchedule key={second} id={decodeURIComponent(second)} /> : <Schedules />
     case 'wheels':
       return <Wheels />
     case 'dlq':

@@ -5,6 +5,7 @@ import { enOps } from './en-ops'
 import { enPages } from './en-pages'
 import { enRun } from './en-run'
 import { enRuns } from './en-runs'
+import { enSchedules } from './en-schedules'
 
 export const en = {
   'app.name': 'pyoco',
@@ -121,6 +122,7 @@ export const en = {
   ...enPages,
   ...enOps,
   ...enFlows,
+  ...enSchedules,
 
   'approvals.title': 'Approvals',
   'approvals.none.title': 'No pending approvals',
@@ -223,6 +225,7 @@ export const en = {
   'schedules.zone': 'Time zone',
   'schedules.seconds': 'Interval (s)',
   'schedules.at': 'At (your time)',
+  'schedules.status.PAUSED': 'paused',
   'schedules.status.ACTIVE': 'active',
   'schedules.status.COMPLETED': 'finished',
   'schedules.flow': 'Flow',

@@ -5,6 +5,7 @@ import { jaOps } from './ja-ops'
 import { jaPages } from './ja-pages'
 import { jaRun } from './ja-run'
 import { jaRuns } from './ja-runs'
+import { jaSchedules } from './ja-schedules'
 
 export const ja: Record<keyof typeof en, string> = {
   'app.name': 'pyoco',
@@ -121,6 +122,7 @@ export const ja: Record<keyof typeof en, string> = {
   ...jaPages,
   ...jaOps,
   ...jaFlows,
+  ...jaSchedules,
 
   'approvals.title': '承認',
   'approvals.none.title': '承認待ちはありません',
@@ -223,6 +225,7 @@ export const ja: Record<keyof typeof en, string> = {
   'schedules.zone': 'タイムゾーン',
   'schedules.seconds': '間隔 (秒)',
   'schedules.at': '日時 (お使いの地域の時刻)',
+  'schedules.status.PAUSED': '一時停止',
   'schedules.status.ACTIVE': '有効',
   'schedules.status.COMPLETED': '終了',
   'schedules.flow': 'フロー',

@@ -3,8 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useCallback, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import { type RunSummary, type Schedule, TERMINAL } from '../../api/types'
-import { useDoing, useKeyOf } from '../../live/doing'
-import { go, rewrite, usePlace } from '../../live/place'
+import { rewrite, usePlace } from '../../live/place'
 import { reread, useOnRuns, useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
 import { clientCommand } from '../../parts/copy'
@@ -14,11 +13,10 @@ import { Reading } from '../../parts/reading'
 import { Status } from '../../parts/status'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
-import { say } from '../../parts/toast'
-import { sentence } from '../../parts/wrong'
 import { number, short } from '../../text/format'
 import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
+import { RunNow } from './run-now'
 import { Upcoming } from './timing'
 import { WhenText } from './when-text'
 
@@ -118,8 +116,11 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
         <a href={`#/flows/${part(schedule.flow_name)}`}>
           <b>{schedule.flow_name}</b>
         </a>
-        <small className="mono">
-          {short(schedule.schedule_id)} · {schedule.tag}
+        <small>
+          <a href={`#/schedules/${part(schedule.schedule_id)}`}>
+            {schedule.name ?? <span className="mono">{short(schedule.schedule_id)}</span>}
+          </a>{' '}
+          <span className="mono">· {schedule.tag}</span>
         </small>
       </td>
       <td>
@@ -173,35 +174,6 @@ function Next({ schedule }: { schedule: Schedule }): JSX.Element {
       </summary>
       <Upcoming instants={upcoming} zone={timezone} />
     </details>
-  )
-}
-
-/** A schedule that has ended keeps no submission. */
-function RunNow({ schedule }: { schedule: Schedule }): JSX.Element | null {
-  const doing = useDoing()
-  const keyOf = useKeyOf()
-  if (schedule.status !== 'ACTIVE') return null
-  const start = () =>
-    doing.run(async () => {
-      const path = `/schedules/${part(schedule.schedule_id)}/run`
-      try {
-        const made = await send<{ run_id: string }>('POST', path, undefined, keyOf([path, schedule.last_at]))
-        say(t('schedules.running', { run: short(made.run_id) }))
-        go(`/runs/${part(made.run_id)}`)
-      } catch (error) {
-        say(sentence(error), true)
-      }
-    })
-  return (
-    <button
-      type="button"
-      className="small"
-      disabled={doing.busy}
-      aria-label={`${t('schedules.run')}: ${schedule.flow_name}`}
-      onClick={start}
-    >
-      {t('schedules.run')}
-    </button>
   )
 }
 
