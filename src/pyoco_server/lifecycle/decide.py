@@ -14,7 +14,7 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decision import Decision, Events, Reason, Refused
 from pyoco_server.lifecycle.reduce import Folding
-from pyoco_server.lifecycle.run import Run, is_expired
+from pyoco_server.lifecycle.run import Claim, Run, is_expired
 from pyoco_server.lifecycle.status import Driver, LossCause
 
 __all__ = [
@@ -55,25 +55,34 @@ def decide_and_fold(
     """The same, with the resulting state: it was computed to decide, and the caller need not fold again."""
     folding = Folding(run)
     events: list[e.Event] = []
-    accepted: Run | None = None  # the last state on which a report of a task was accepted
+    claim: Claim | None = None  # that has reported what is not folded yet
+    reported: list[e.Event] = []
     for command in commands:
-        now = folding.unsized
-        decision = _accept_again(accepted, command, at) if accepted and accepted is now else None
-        if decision is None:
-            decision = decide(now, command, at)
+        event = None if claim is None else _accept_again(claim, command, at)
+        if event is not None:
+            reported.append(event)
+            events.append(event)
+            continue
+        folding.add(reported)
+        now, claim, reported = folding.unsized, None, []
+        decision = decide(now, command, at)
         if isinstance(decision, Refused):
             return decision
-        accepted = now if type(command) in _TASK_REPORTS else None
-        folding.add(decision)
+        if now is not None and type(command) in _TASK_REPORTS:
+            claim = now.claim
+        reported += decision
         events += decision
+    folding.add(reported)
     return tuple(events), folding.run
 
 
-def _accept_again(run: Run, command: c.Command, at: float) -> Decision | None:
-    """The decision on a report of a task, if `_progress` has accepted one on the same state."""
+def _accept_again(claim: Claim, command: c.Command, at: float) -> e.Event | None:
+    """The event of a report of a task, if `_progress` has accepted one of this claim and only such reports
+    followed: no start and no success changes the claim, requests a cancel or ends the run.
+    """
     match command:
-        case c.SucceedTask() | c.StartTask() if run.claim is not None and command.fence == run.claim.fence:
-            return (worker_driven.event_of(command, at, run.claim.worker_id),)
+        case c.SucceedTask() | c.StartTask() if command.fence == claim.fence:
+            return worker_driven.event_of(command, at, claim.worker_id)
         case _:
             return None
 

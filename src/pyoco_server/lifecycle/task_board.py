@@ -47,6 +47,34 @@ class TaskBoard:
             case _:
                 assert_never(event)
 
+    def start_and_succeed(self, started: e.TaskStarted, succeeded: e.TaskSucceeded) -> bool:
+        """Apply both events in one step. False: they are not of one attempt, or it has started before.
+
+        The largest size of a snapshot counts (`snapshot_size`). That is the size after the success: its
+        state and how its output is kept take more bytes than the smallest output and instants save.
+        """
+        task, attempt = started.task, started.attempt
+        is_one = task == succeeded.task and attempt == succeeded.attempt
+        if not is_one or started.at != succeeded.started_at:
+            return False
+        record = self._of(task)
+        if attempt <= record.attempt:
+            return False
+        ended = TaskRecord(
+            state=TaskStatus.SUCCEEDED,
+            attempt=attempt,
+            started_at=started.at,
+            ended_at=succeeded.at,
+            inputs=started.inputs,
+            output=succeeded.output,
+            kept=succeeded.kept,
+            types=succeeded.types,
+            ready_at=record.ready_at,
+            worker_id=started.worker_id,
+        )
+        self._put(task, ended)
+        return True
+
     def put_back_running(self) -> None:
         """Their worker is gone. The next worker starts them again, with the next attempt number."""
         for name, record in list(self.records.items()):
