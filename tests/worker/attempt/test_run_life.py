@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from typing import Any
@@ -15,7 +16,11 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of
 from pyoco_server.store.queue.job_puller import Delivery
+from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
+from pyoco_server.worker.recording.batcher import CommitBatcher
+from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal, flow_of, make_task
 from tests.worker.stage import (
@@ -98,6 +103,19 @@ async def test_task_records_are_as_pyoco_writes_them(store: Store) -> None:
         assert record["artifacts"] == {}
     assert (records["t1"]["inputs"], records["t1"]["output"]) == ({"number": 21}, 42)
     assert (records["t2"]["inputs"], records["t2"]["output"]) == ({"t1": 42}, "it is 42")
+
+
+async def test_an_attempt_leaves_nothing_to_the_garbage_collector(store: Store) -> None:
+    async with working(store.config, Flows(steps=chain(double, describe))) as worker:
+        run_id = await submitted(store, "steps", params={"number": 21})
+        gc.collect()
+        gc.disable()
+        try:
+            before = _living()  # of other tests
+            assert await worker.run_once(timeout=20.0) == run_id
+            assert _living().keys() - before.keys() == set()
+        finally:
+            gc.enable()
 
 
 async def test_the_submitted_flow_name_is_kept_where_the_flow_has_another(store: Store) -> None:
@@ -206,6 +224,11 @@ async def test_a_flow_that_stops_itself_does_not_stay_running(store: Store) -> N
         assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert "stopped from inside" in ((await ended_as(store, run_id, "FAILED")).error or "")
+
+
+def _living() -> dict[int, object]:
+    kinds = AttemptMonitor, Recorder, CommitBatcher, StoredRun
+    return {id(one): one for one in gc.get_objects() if type(one) in kinds}
 
 
 async def _raw_snapshot(store: Store, run_id: str) -> dict[str, Any]:

@@ -151,8 +151,7 @@ class Attempt:
                 self._place.release()  # early: its code has returned
                 return await self._conclude(ending, recorder, monitor)
             finally:
-                recorder.snapshot.stop()
-                await recorder.log.close()
+                await recorder.close()
 
     async def _conclude(self, ending: Ending, recorder: Recorder, monitor: AttemptMonitor) -> AttemptResult:
         """Commit the end. If a cancel was requested before, the run ends CANCELLED."""

@@ -90,6 +90,9 @@ class AttemptMonitor:
         self._lease.unsubscribe(self._on_renewed)
         for timer in (*self._timers, *([self._grace] if self._grace else [])):
             timer.cancel()
+        # They refer to this monitor: without them it is freed at once, and not by the garbage collector.
+        self._timers.clear()
+        self._engine = self._recorder = None
         for task in self._tasks:
             task.cancel()
         if self._sid is not None:
@@ -230,16 +233,16 @@ class AttemptMonitor:
             self._pass_on(self._recorder.waits.answered_in(run))
 
     def _every(self, interval_sec: float, name: str, act: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
         index = len(self._timers)
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(interval_sec, self._again, index, interval_sec, name, act))
 
-        def again() -> None:
-            if not self._over:
-                with contain(name):
-                    act()
-                self._timers[index] = loop.call_later(interval_sec, again)
-
-        self._timers.append(loop.call_later(interval_sec, again))
+    def _again(self, index: int, interval_sec: float, name: str, act: Callable[[], None]) -> None:
+        if not self._over:
+            with contain(name):
+                act()
+            loop = asyncio.get_running_loop()
+            self._timers[index] = loop.call_later(interval_sec, self._again, index, interval_sec, name, act)
 
     def _keep_delivery(self) -> None:
         if not self._delivery.in_progress():

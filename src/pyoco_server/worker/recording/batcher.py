@@ -94,6 +94,11 @@ class CommitBatcher:
         self._waiting, self._refused_batch = self._refused_batch[:-1], []
         self.refused = None
 
+    def close(self) -> None:
+        """The attempt is over. Without the way back to its owner both are freed at once, and not by the
+        garbage collector."""
+        self._on_refused = _ignore
+
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -154,6 +159,10 @@ class CommitBatcher:
         ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
         fields = {"run_id": self.stored.run.run_id, "reason": error.message} | ids
         log.warning("cannot record yet", exc_info=error, extra=fields)
+
+
+def _ignore(_reason: Reason) -> None:
+    return
 
 
 def _next_batch(waiting: list[Fact]) -> tuple[list[Fact], list[Fact]]:

@@ -56,8 +56,8 @@ class Recorder:
         self.snapshot = SnapshotWriter(store, stored)
         self.log = RunLog(store, run_id, self._fence)
         self.waits = OpenWaits(stored.run)
-        self._batcher = CommitBatcher(store, stored, self.snapshot.follow, self._stop_after)
-        self.uploads = Uploads(store, run_id, self._fence, lambda: self._batcher.refuse(Reason.FENCED))
+        self._batcher = batcher = CommitBatcher(store, stored, self.snapshot.follow, self._stop_after)
+        self.uploads = Uploads(store, run_id, self._fence, lambda: batcher.refuse(Reason.FENCED))
         self.is_cancelled = False  # a cancel was requested: no further result is recorded
         # The exception that it failed with, as fields of a log line.
         self.cause: dict[str, object] | None = None
@@ -157,6 +157,12 @@ class Recorder:
         self.log.note(ending)
         await self.log.flush()
         return await self._batcher.commit_alone(ending)
+
+    async def close(self) -> None:
+        """The attempt is over. What the run has printed is still stored, if the broker answers soon."""
+        self.snapshot.stop()
+        await self.log.close()
+        self._batcher.close()
 
     def _receive(self, command: TaskCommand, values: bytes | None, acknowledged: Acknowledge | None) -> None:
         if isinstance(command, SucceedTask):
