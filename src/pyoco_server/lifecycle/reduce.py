@@ -161,11 +161,10 @@ class Folding:
     @property
     def run(self) -> Run | None:
         """The current state. Its tasks change when more events are added."""
-        run = self.unsized
-        if run is not None and self._touched_at > run.updated_at:
-            self._run = run = replace(run, updated_at=self._touched_at)
-        if run is not None and self._sizes is not None:
-            self._run = run = self._sizes.write_to(run)
+        run, board, sizes = self._run, self._board, self._sizes
+        if run is not None and board is not None and sizes is not None:
+            updated_at = max(self._touched_at, run.updated_at)
+            self._run = run = sizes.write_to(run, board.records, updated_at)
         return run
 
     @property

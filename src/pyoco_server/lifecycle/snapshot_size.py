@@ -158,14 +158,16 @@ class SnapshotSizes:
                 self._bare if self._bare > bare else bare,
             )
 
-    def write_to(self, run: Run) -> Run:
-        """The run with its sizes."""
-        if not self._changed:
+    def write_to(self, run: Run, tasks: dict[str, TaskRecord], updated_at: float) -> Run:
+        """The run with its sizes, these tasks and this instant."""
+        if not self._changed and run.tasks is tasks and run.updated_at == updated_at:
             return run
         self._changed = False
         full, slim, bare = self._largest
         return replace(
             run,
+            tasks=tasks,
+            updated_at=updated_at,
             now_full=self._full,
             now_slim=self._slim,
             now_bare=self._bare,
@@ -199,7 +201,7 @@ def measure_submitted(run: Run, event: e.RunSubmitted) -> Run:
     for name, record in run.tasks.items():
         sizes.put(name, None, record)
     sizes.after_event(run, run, event)
-    return sizes.write_to(run)
+    return sizes.write_to(run, run.tasks, run.updated_at)
 
 
 def json_bytes(value: object) -> int:

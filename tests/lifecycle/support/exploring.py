@@ -98,8 +98,9 @@ class _NoSizes(SnapshotSizes):
     def after_event(self, before: Run, after: Run, event: e.Event) -> None:
         pass
 
-    def write_to(self, run: Run) -> Run:
-        return run
+    def write_to(self, run: Run, tasks: dict[str, TaskRecord], updated_at: float) -> Run:
+        is_same = run.tasks is tasks and run.updated_at == updated_at
+        return run if is_same else replace(run, tasks=tasks, updated_at=updated_at)
 
 
 @contextmanager

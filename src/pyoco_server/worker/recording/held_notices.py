@@ -38,7 +38,7 @@ class HeldNotices:
     """In the order in which they were noted, which is that of the events."""
 
     def __init__(self, lines_max: int) -> None:
-        self._lines_max = lines_max
+        self._lines_max = min(HELD_MAX, lines_max)
         self._noted: list[tuple[Noted, float]] = []
         self._lines = 1  # the end has one
         self._bytes = 0
@@ -52,10 +52,10 @@ class HeldNotices:
             return False
         self._lines += 2 + (noted.traceback or "").count("\n") if isinstance(noted, FailTask) else 1
         self._bytes += size
-        is_too_much = self._lines > min(HELD_MAX, self._lines_max) or self._bytes > HELD_BYTES_MAX
-        if not is_too_much:
-            self._noted.append((noted, at))
-        return not is_too_much
+        if self._lines > self._lines_max or self._bytes > HELD_BYTES_MAX:
+            return False
+        self._noted.append((noted, at))
+        return True
 
     def written(self) -> list[LogLine]:
         """As lines between those that the run prints."""

@@ -90,7 +90,10 @@ class RunLog:
 
     def note(self, noted: Noted, size: int = 0) -> None:
         """Notices about the claim, a task or the end. `size`: of the values in it, in bytes."""
-        at = _instant_of(noted)
+        # Now, except for the start of a task, which has an instant that its notice shows.
+        at = noted.started_at if type(noted) is StartTask else None
+        if at is None:
+            at = clock.now()
         if self._held is None or not self._held.hold(noted, at, size):
             self._add_all(notice_lines(noted, at))
         elif self._timer is None:
@@ -354,13 +357,6 @@ class RunLog:
             self._is_over = True
             self._waiting.clear()
             self._left_out = 0
-
-
-def _instant_of(noted: Noted) -> float:
-    """Now, except for the start of a task, which has an instant that its notice shows."""
-    if isinstance(noted, StartTask) and noted.started_at is not None:
-        return noted.started_at
-    return clock.now()
 
 
 class Rate:

@@ -157,14 +157,13 @@ class SlotRun:
                 raise AssertionError(f"{type(message).__name__} in the middle of a run")
 
     def _receive_report(self, message: m.Reported) -> None:
-        command = message.command
+        command, number = message.command, message.number
         match command:
             case StartTask():
                 self._running[command.task] = command.attempt
             case SucceedTask() | FailTask() | SkipTask():
                 self._running.pop(command.task, None)
-        awaited = message.number != m.NOT_AWAITED
-        acknowledged = partial(self._acknowledge, message.number) if awaited else None
+        acknowledged = None if number == m.NOT_AWAITED else partial(self._acknowledge, number)
         self._recorder.report(command, message.values, acknowledged)
 
     def _acknowledge(self, number: int) -> None:
