@@ -44,7 +44,7 @@ from pyoco_server.worker.slots.run_loop import ChildRun, Mailbox, RunLoop
 
 # How long after the last write a report may wait for the next one. Many quick tasks side by side should not
 # cost a write each; the result of a slow task should not be lost with the process.
-PATIENCE_SEC = {Urgency.SOON: 0.002, Urgency.WITH_NEXT: math.inf}
+PATIENCE_SEC = {Urgency.NOW: 0.0, Urgency.SOON: 0.002, Urgency.WITH_NEXT: math.inf}
 
 
 class SlotChild:
@@ -118,11 +118,7 @@ class SlotChild:
         if acknowledged is not None:
             number = run.reports = run.reports + 1
             run.unacknowledged[number] = acknowledged
-        reported = m.Reported(run=run.number, command=command, values=values, number=number)
-        if urgency is Urgency.NOW:
-            self._writer.send_awaited(reported)
-        else:
-            self._writer.send(reported, patience_sec=PATIENCE_SEC[urgency])
+        self._writer.report(run.number, command, values, number, patience_sec=PATIENCE_SEC[urgency])
 
     def _execute(self, run: ChildRun) -> None:
         """In the greenlet of the run."""

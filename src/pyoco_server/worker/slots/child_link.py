@@ -8,6 +8,7 @@ messages. It sleeps if there was no run for a while.
 
 Messages are written in order and in as few writes as possible. Messages that are waited for are sent when no
 run can go on, or after a millisecond. Others go with the next such message, or at the next tick of the clock.
+The start of a task and the success that follows it are one message.
 Printed lines are sent at once, so that they are not lost with a process that dies; only when there are very
 many, the last ones are buffered.
 """
@@ -24,6 +25,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from pyoco_server.lifecycle.commands import StartTask, SucceedTask
+from pyoco_server.worker.recording.listener import TaskCommand
 from pyoco_server.worker.slots import messages as m
 
 TICK_SEC = 0.02
@@ -180,6 +183,8 @@ class LinkWriter:
         self._link = link
         self._lock = threading.Lock()
         self._unsent: list[bytes] = []
+        # The start of a task, after what is unsent. Of most tasks the success follows, in the same message.
+        self._started: tuple[int, StartTask, bytes | None] | None = None
         self._size = 0
         self._lines = 0
         self._sent_at = 0.0
@@ -189,27 +194,52 @@ class LinkWriter:
         self._printed_at = 0.0
         self._printed: list[str] = []
 
-    def send(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
-        """At once, unless something was sent less than `patience_sec` ago: then with what is sent next."""
-        data = m.frame(message)
+    def send(self, message: m.FromSlot) -> None:
+        """At once."""
         with self._lock:
-            self._end_lines()
-            self._keep(data)
-            is_patient = patience_sec == math.inf or (
-                patience_sec and time.monotonic() - self._sent_at < patience_sec
-            )
-            if not is_patient:
-                self._send()
+            self._keep(message)
+            self._send()
 
     def send_awaited(self, message: m.FromSlot) -> None:
         """In the main thread: at its next `flush_awaited`, or sooner."""
-        data, now = m.frame(message), time.monotonic()
+        with self._lock:
+            self._keep(message)
+            self._note_awaited()
+
+    def report(
+        self,
+        run: int,
+        command: TaskCommand,
+        values: bytes | None,
+        number: int = m.NOT_AWAITED,
+        *,
+        patience_sec: float = math.inf,
+    ) -> None:
+        """Like `send_awaited` if it has a number. Otherwise at once, unless something was sent less than
+        `patience_sec` ago: then with what is sent next."""
         with self._lock:
             self._end_lines()
-            self._keep(data)
-            if self._awaited_at is None:
-                self._awaited_at = now
-            elif now - self._awaited_at >= AWAITED_SEC:
+            started = self._started
+            if started is not None and started[0] == run and type(command) is SucceedTask:
+                self._started = None
+                both = m.Executed(
+                    run=run,
+                    started=started[1],
+                    inputs=started[2],
+                    succeeded=command,
+                    output=values,
+                    number=number,
+                )
+                self._frame(both)
+            else:
+                self._frame_started()
+                if type(command) is StartTask:
+                    self._started = run, command, values
+                else:
+                    self._frame(m.Reported(run=run, command=command, values=values, number=number))
+            if number != m.NOT_AWAITED:
+                self._note_awaited()
+            elif patience_sec != math.inf and time.monotonic() - self._sent_at >= patience_sec:
                 self._send()
 
     def flush_awaited(self) -> None:
@@ -230,7 +260,7 @@ class LinkWriter:
                 self._send()
 
     def tick(self) -> None:
-        if self._unsent or self._lines:
+        if self._unsent or self._started or self._lines:
             with self._lock:
                 self._lines = 0
                 self._send()
@@ -252,14 +282,35 @@ class LinkWriter:
                 level=level,
             )
             self._origin, self._printed = None, []
-            self._keep(m.frame(printed))
+            self._frame_started()
+            self._frame(printed)
 
-    def _keep(self, data: bytes) -> None:
+    def _note_awaited(self) -> None:
+        now = time.monotonic()
+        if self._awaited_at is None:
+            self._awaited_at = now
+        elif now - self._awaited_at >= AWAITED_SEC:
+            self._send()
+
+    def _keep(self, message: m.FromSlot) -> None:
+        self._end_lines()
+        self._frame_started()
+        self._frame(message)
+
+    def _frame_started(self) -> None:
+        if self._started is not None:
+            run, command, values = self._started
+            self._started = None
+            self._frame(m.Reported(run=run, command=command, values=values))
+
+    def _frame(self, message: m.FromSlot) -> None:
+        data = m.frame(message)
         self._unsent.append(data)
         self._size += len(data)
 
     def _send(self) -> None:
         self._end_lines()
+        self._frame_started()
         if self._unsent:
             data = b"".join(self._unsent)
             self._unsent.clear()

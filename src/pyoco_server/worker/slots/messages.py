@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from pyoco_server.json_value import JsonObject
+from pyoco_server.lifecycle.commands import StartTask, SucceedTask
 from pyoco_server.worker.recording.listener import TaskCommand
 
 M = TypeVar("M")
@@ -122,6 +123,17 @@ class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     number: int = NOT_AWAITED  # otherwise it is acknowledged with this number
 
 
+class Executed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A start and the success that followed it, mostly of the same task: two reports in one message."""
+
+    run: int
+    started: StartTask
+    inputs: bytes | None
+    succeeded: SucceedTask
+    output: bytes | None
+    number: int = NOT_AWAITED
+
+
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """Whole lines, without their ends, of one task (None: the task is not known)."""
 
@@ -155,7 +167,7 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     may_interleave: bool = False  # nothing in this run speaks against other runs beside it
 
 
-FromSlot = Ready | BrokenMessage | Reported | Printed | EndedMessage
+FromSlot = Ready | BrokenMessage | Reported | Executed | Printed | EndedMessage
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to: Callable[[bytearray], ToSlot] = msgspec.msgpack.Decoder(ToSlot).decode

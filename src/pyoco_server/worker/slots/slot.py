@@ -168,7 +168,7 @@ class Slot:
 
     def _on_message(self, message: m.FromSlot) -> None:
         match message:  # the most frequent first
-            case m.Reported() | m.Printed():
+            case m.Executed() | m.Reported() | m.Printed():
                 self.runs.receive(message)
             case m.Ready():
                 self.flows, self.flow_params = message.flows, message.params

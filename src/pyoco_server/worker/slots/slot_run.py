@@ -15,6 +15,7 @@ from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle.commands import FailTask, SkipTask, StartTask, SucceedTask
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.recording.listener import TaskCommand
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
@@ -143,8 +144,11 @@ class SlotRun:
     def _dispatch(self, message: m.FromSlot) -> None:
         recorder = self._recorder
         match message:
+            case m.Executed():
+                self._receive_report(message.started, message.inputs, m.NOT_AWAITED)
+                self._receive_report(message.succeeded, message.output, message.number)
             case m.Reported():
-                self._receive_report(message)
+                self._receive_report(message.command, message.values, message.number)
             case m.Printed():
                 recorder.add_lines(
                     message.at, message.stream, message.task, message.attempt, message.lines, message.level
@@ -156,15 +160,14 @@ class SlotRun:
             case m.Ready() | m.BrokenMessage():
                 raise AssertionError(f"{type(message).__name__} in the middle of a run")
 
-    def _receive_report(self, message: m.Reported) -> None:
-        command, number = message.command, message.number
+    def _receive_report(self, command: TaskCommand, values: bytes | None, number: int) -> None:
         match command:
             case StartTask():
                 self._running[command.task] = command.attempt
             case SucceedTask() | FailTask() | SkipTask():
                 self._running.pop(command.task, None)
         acknowledged = None if number == m.NOT_AWAITED else partial(self._acknowledge, number)
-        self._recorder.report(command, message.values, acknowledged)
+        self._recorder.report(command, values, acknowledged)
 
     def _acknowledge(self, number: int) -> None:
         if not self.left.done():  # otherwise nothing waits for it

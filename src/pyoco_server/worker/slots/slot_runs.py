@@ -123,7 +123,7 @@ class SlotRuns:
     def close(self) -> None:
         self._page.close()
 
-    def receive(self, message: m.Reported | m.Printed) -> None:
+    def receive(self, message: m.Executed | m.Reported | m.Printed) -> None:
         run = self._runs.get(message.run)
         if run is not None:  # otherwise it was taken back
             run.receive(message)
