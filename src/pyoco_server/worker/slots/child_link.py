@@ -32,10 +32,10 @@ from pyoco_server.worker.slots import messages as m
 TICK_SEC = 0.02
 # If the code of a run takes longer than this, the second thread reads. It finds the same code in two checks.
 LISTEN_AFTER_SEC = 0.002
-# While it finds that code has returned since the check before, it checks less and less often, down to this: a
-# check costs as much as a quick task. So a cancel may be delayed by both times together.
+# While it finds the main thread outside of code, it checks less and less often, down to this: a check costs
+# as much as a quick task, and the main thread reads for itself then. So in the first 10 ms of code a cancel
+# may be delayed by both times together.
 REST_SEC_MAX = 0.008
-CALL_AND_RETURN = 2  # the least by which `_code_calls` has grown then
 # So often it finds no run before it sleeps until the next one: to wake it costs more than a few checks.
 CHECKS_BEFORE_SLEEP = 4
 # A message that is waited for is buffered no longer than this, while other runs go on.
@@ -137,7 +137,7 @@ class LinkReader:
             self._rest(rest_sec)
             before, calls = calls, self._code_calls
             is_stuck = calls == before and calls % 2 == 1
-            rest_sec = next_rest_sec(rest_sec, before, calls)
+            rest_sec = next_rest_sec(rest_sec, calls)
             if is_stuck or time.monotonic() - ticked_at >= TICK_SEC:
                 self._on_tick()
                 ticked_at = time.monotonic()
@@ -153,7 +153,7 @@ class LinkReader:
                 self._wakeup.wait()
             self._is_asleep = False
             self._wakeup.clear()
-            self._checks_without_run = 0
+            self._checks_without_run, rest_sec = 0, LISTEN_AFTER_SEC
         if not self._awaits_others:
             self._wakeup.wait(rest_sec)
         self._wakeup.clear()
@@ -172,10 +172,9 @@ class LinkReader:
             self._reading.release()
 
 
-def next_rest_sec(rest_sec: float, before: int, calls: int) -> float:
-    """How long the second thread rests. `before`, `calls`: what it has found in its last two checks."""
-    has_returned = calls - before >= CALL_AND_RETURN and calls % 2 == 0
-    return min(2 * rest_sec, REST_SEC_MAX) if has_returned else LISTEN_AFTER_SEC
+def next_rest_sec(rest_sec: float, calls: int) -> float:
+    """How long the second thread rests. `calls`: what it has found; odd: code is being executed."""
+    return LISTEN_AFTER_SEC if calls % 2 else min(2 * rest_sec, REST_SEC_MAX)
 
 
 class LinkWriter:
