@@ -57,6 +57,11 @@ OPERATIONS = [
 INCOMPLETE = (InvalidHeadersExampleMark, InvalidRegexMark, MissingPathParameters, NonSerializableMark)
 
 
+@schemathesis.serializer("application/x-ndjson")
+def lines_of_json(_context: object, value: object) -> bytes:
+    return str(value).encode("utf-8", "surrogatepass")
+
+
 @pytest.fixture(scope="module")
 def gateway(nats_server: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("fuzz")
