@@ -59,6 +59,8 @@ REFUSED: dict[str, set[str]] = {
     "dismissals": set(),  # it is asked for existing letters only
     "limits": set(),
     "artifacts": set(),
+    "batches": {"batches"},
+    "occurrences": set(),  # the history of a schedule
 }
 NEEDED_BY_ALL = ("events", "work", "runs", "leases")
 
@@ -112,6 +114,7 @@ async def answers(client: httpx.AsyncClient, waiting: str) -> dict[str, int]:
         "logs": partial(client.get, f"/runs/{waiting}/logs"),
         "workers": partial(client.get, "/workers"),
         "schedules": partial(client.get, "/schedules"),
+        "batches": partial(client.get, "/batches"),
         "wheels": partial(client.get, "/wheels"),
         "dead letters": partial(client.get, "/dlq"),
         "metrics": partial(client.get, "/metrics"),
