@@ -66,6 +66,12 @@ EXECUTED: Mapping[tuple[str, str], str] = {
     ("docs/how-to/schedules.md", "curl -s localhost:8000/schedules"): (
         "tests/docs/commands/test_schedules_page.py::test_the_requests_do_the_same"
     ),
+    ("docs/how-to/schedules.md", "pyoco-client schedule show"): (
+        "tests/docs/commands/test_schedules_page.py::test_a_schedule_is_shown_paused_edited_and_filled"
+    ),
+    ("docs/how-to/schedules.md", "curl -s -X POST localhost:8000/schedules/<schedule_id>/pause"): (
+        "tests/docs/commands/test_schedules_page.py::test_a_schedule_is_shown_paused_edited_and_filled"
+    ),
     ("docs/how-to/secrets.md", "SHOP_TOKEN="): f"{GUIDES}a_secret_of_the_worker_reaches_the_flow",
     ("docs/how-to/upgrading.md", "pyoco-server-admin doctor"): (
         f"{GUIDES}the_commands_of_an_upgrade_and_of_a_failed_run_work"

@@ -54,3 +54,14 @@ def test_the_requests_do_the_same(port: int, tmp_path: Path) -> None:
     assert [run["run_id"] for run in listed] == [started]
     answer(delete.replace("<schedule_id>", nightly), port, tmp_path)
     assert [one["schedule_id"] for one in answer(listing, port, tmp_path)] == [hourly]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_a_schedule_is_shown_paused_edited_and_filled(port: int, tmp_path: Path) -> None:
+    add, *_ = blocks(PAGE, "sh")[0].splitlines()
+    for block in blocks(PAGE, "sh")[2:4]:
+        schedule = answer(add, port, tmp_path)["schedule_id"]
+        for line in block.replace("\\\n", "").splitlines():
+            done = typed(line.replace("<schedule_id>", schedule), port, tmp_path)
+            assert done.returncode == 0, (line, done.stderr)
+            assert '"err_id"' not in done.stdout, (line, done.stdout)
