@@ -44,6 +44,7 @@ class Session:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.programs = Programs(folder)
+        self._folder = folder
         self._server = f"http://127.0.0.1:{port}"
         self._ids: dict[str, str] = {}
 
@@ -65,6 +66,9 @@ class Session:
         if "SCHEDULE_ID" in example:
             [schedule] = self.answer("schedule list")
             return example.replace("SCHEDULE_ID", schedule["schedule_id"])
+        if "BATCH_ID" in example:
+            tag = "nowhere" if "cancel" in example else "demo"
+            return example.replace("BATCH_ID", self._batch(tag))
         if "RUN_ID" not in example:
             return example
         match example.split()[1:3]:
@@ -83,6 +87,11 @@ class Session:
             self._ids[flow] = self.submitted(f"{flow} --tag demo --wait")
         return self._ids[flow]
 
+    def _batch(self, tag: str) -> str:
+        file = self._folder / f"{tag}.ndjson"
+        file.write_text(f'{{"flow_name": "hello", "tag": "{tag}"}}\n')
+        return str(self.answer(f"batch submit {file.name}")["batch_id"])
+
     def _waiting(self) -> str:
         """A run whose approval is open."""
         run_id = self.submitted("release --tag demo")
@@ -99,6 +108,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     (tmp_path / "my_flows.py").write_text(blocks(WORKFLOW, "python")[0] + RESOLVER)
     (tmp_path / "flow.yaml").write_text(blocks(WORKFLOW, "yaml")[0])
     (tmp_path / "key.txt").write_text("some-key\n")
+    (tmp_path / "runs.ndjson").write_text('{"flow_name": "hello", "tag": "demo"}\n')
     (tmp_path / "dist").mkdir()
     for path in ("dist/demo-1.0-py3-none-any.whl", "x-1.0-py3-none-any.whl"):
         _write_wheel(tmp_path / path)
