@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,6 +131,39 @@ async def test_a_body_that_is_too_large_is_refused_while_it_is_read(
 ) -> None:
     monkeypatch.setattr(body, "BODY_BYTES_MAX", 1000)
     expect_error(await sent(client, items(100)), 413, "ERR-PYOCO-0002")
+
+
+@pytest.mark.parametrize(
+    ("content", "headers"),
+    [
+        (b"11\n" * (body.BODY_BYTES_MAX // 3), NDJSON),
+        (b"[" + b"1," * (body.BODY_BYTES_MAX // 2 - 1) + b"1]", {"Content-Type": "application/json"}),
+    ],
+    ids=["lines", "array"],
+)
+async def test_very_many_items_are_refused_in_little_memory(
+    client: httpx.AsyncClient, content: bytes, headers: dict[str, str]
+) -> None:
+    """As objects they would take up to two gigabytes."""
+    tracemalloc.start()
+    try:
+        answer = await client.post("/runs/batch", content=content, headers=headers)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    expect_error(answer, 413, "ERR-PYOCO-0002")
+    assert most < 5 * body.BODY_BYTES_MAX
+
+
+async def test_commas_within_items_are_no_items(client: httpx.AsyncClient) -> None:
+    params = {"numbers": list(range(20)), "text": 'a,"[{\\",' * 50, "nested": [{"a": [1, 2]}, {}]}
+    wanted = [{"flow_name": "noop", "params": params}] * 300
+    assert json.dumps(wanted).count(",") < body.COMMAS_MAX
+    with pytest.MonkeyPatch.context() as counted:
+        counted.setattr(body, "COMMAS_MAX", 10)
+        counted.setattr(body, "ITEMS_MAX", 300)
+        assert lines_of(await sent(client, wanted))[2]["accepted"] == 300
+        expect_error(await sent(client, [*wanted, wanted[0]]), 413, "ERR-PYOCO-0002")
 
 
 async def test_a_repeated_request_makes_no_second_run(client: httpx.AsyncClient, store: Store) -> None:
