@@ -155,6 +155,21 @@ async def test_very_many_items_are_refused_in_little_memory(
     assert most < 5 * body.BODY_BYTES_MAX
 
 
+async def test_an_item_that_is_certain_to_be_too_large_is_not_parsed(client: httpx.AsyncClient) -> None:
+    large = b'{"flow_name": "noop", "params": {"a": [' + b"1," * 5_000_000 + b"1]}}"
+    content = b'{"flow_name": "noop"}\n' + large
+    tracemalloc.start()
+    try:
+        answer = await client.post("/runs/batch", content=content, headers=NDJSON)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    _, found, last = lines_of(answer)
+    assert "PYOCO_PARAMS_MAX_BYTES" in found[1]["error"]["detail"]
+    assert (last["accepted"], last["refused"]) == (1, 1)
+    assert most < 6 * len(content)
+
+
 async def test_commas_within_items_are_no_items(client: httpx.AsyncClient) -> None:
     params = {"numbers": list(range(20)), "text": 'a,"[{\\",' * 50, "nested": [{"a": [1, 2]}, {}]}
     wanted = [{"flow_name": "noop", "params": params}] * 300

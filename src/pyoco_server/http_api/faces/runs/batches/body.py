@@ -13,7 +13,7 @@ from starlette.requests import Request
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ErrorDetail, Invalid, PyocoError, TooLarge, problem_at
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX, is_json
+from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX, check_around_params, is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.operations.batches.submit import PORTION, BatchItem
 from pyoco_server.operations.identity.callers import Caller
@@ -136,6 +136,7 @@ class ItemReader:
 
     def _read(self, index: int, item: bytes) -> BatchItem:
         try:
+            check_around_params(item, self._config)
             return BatchItem(
                 index, submit.validate(wire.submission(item, self._headers, self._caller), self._config)
             )
