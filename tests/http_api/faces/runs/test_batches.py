@@ -300,6 +300,45 @@ async def test_a_batch_is_followed_until_it_is_over(
     assert states[-1]["counts"]["COMPLETED"] == 2
 
 
+async def followed(client: httpx.AsyncClient, batch_id: str) -> list[dict[str, Any]]:
+    text = (await client.get(f"/batches/{batch_id}/watch", params={"timeout_sec": 60})).text
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+async def test_a_batch_that_is_followed_while_it_is_submitted_ends(
+    client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown is of the record as it is now, not as it was when the stream began."""
+    begun: list[str] = []
+    may_go_on = asyncio.Event()
+
+    async def waiting(store: Store, wanted: Any, **how: Any) -> StoredRun:
+        begun.append(wanted.batch_id)
+        await may_go_on.wait()
+        return await submit_run(store, wanted, **how)
+
+    monkeypatch.setattr(batch_submit, "submit", waiting)
+    submitting = asyncio.create_task(sent(client, items(2)))
+    await until(lambda: bool(begun))
+    following = asyncio.create_task(followed(client, begun[0]))
+    async with working(config, Flows(noop=one_task(lambda n: n))) as worker:
+        may_go_on.set()
+        await submitting
+        for _ in range(2):
+            await worker.run_once(timeout=20.0)
+        states = await asyncio.wait_for(following, timeout=20.0)
+    assert (states[0]["submitted_at"], states[0]["is_over"]) == (None, False)
+    assert (states[-1]["accepted"], states[-1]["is_over"]) == (2, True)
+
+
+async def test_a_stream_shows_the_cancel_of_its_batch(client: httpx.AsyncClient) -> None:
+    first, _, _ = lines_of(await sent(client, items(2)))
+    following = asyncio.create_task(followed(client, first["batch_id"]))
+    await client.post(f"/batches/{first['batch_id']}/cancel", json={"reason": "enough"})
+    states = await asyncio.wait_for(following, timeout=20.0)
+    assert (states[-1]["counts"]["CANCELLED"], states[-1]["is_over"]) == (2, True)
+
+
 async def test_an_unknown_batch_is_not_found(client: httpx.AsyncClient) -> None:
     for path in ("nonsense", "00000000-0000-4000-8000-000000000000", "a*b"):
         assert (await client.get(f"/batches/{path}")).status_code == 404
