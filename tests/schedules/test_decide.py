@@ -253,3 +253,18 @@ def test_each_occurrence_has_one_run_or_one_reason(
     assert set(handled.values()) <= {1}
     assert sorted(handled) == sorted(world.planned_until_now() - world.still_to_come())
     assert [entry.number for entry in world.history] == list(range(1, len(world.history) + 1))
+
+
+def test_a_backfill_goes_on_by_the_timing_that_its_range_was_counted_by() -> None:
+    """By a shorter interval it would start any number of runs: the limit was checked with the longer one."""
+    schedule = a_schedule(every(10.0, 0.0), 60.0, backfill=a_backfill(next_at=20.0))
+    for seconds in (0.1, 7.0):
+        wanted = replace(schedule, timing=every(seconds, 0.0))
+        schedule = edit(schedule, wanted, now=51.0)
+        assert schedule.timing == every(seconds, 0.0)
+    moved = pass_existing(schedule, now=52.0)
+    assert moved.backfill is not None
+    assert (moved.backfill.next_at, moved.backfill.existing) == (30.0, 1)
+    begun = advance(mark(moved, 30.0, StartOrigin.BACKFILL, now=53.0), now=53.0, run_id="run")
+    assert begun.backfill is not None
+    assert (begun.backfill.next_at, begun.next_at) == (None, 56.0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.schedules.decide import latest_due
 from pyoco_server.schedules.record import Schedule, ScheduleStatus, planned_run_id
@@ -221,3 +222,17 @@ def test_the_next_instants_are_those_that_follow_one_another() -> None:
         assert next_instants(timing, after, 30) == following[1:]
     assert next_instants(once(after + 1), after, 5) == [after + 1]
     assert next_instants(cron("0 0 30 2 *"), after, 5) == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati"])
+def test_the_first_and_the_last_years_of_the_calendar_are_no_error(zone: str) -> None:
+    nightly = Timing(kind=ScheduleKind.CRON, cron="0 3 * * *", timezone=zone)
+    begin = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    for after in (begin - 1e-6, begin, begin + 3600):
+        first = next_instant(nightly, after)
+        assert first is not None
+        assert after < first < begin + 10 * 86_400
+    for late in (replace(nightly, start_at=end), replace(nightly, start_at=end - 3 * 86_400)):
+        assert len(next_instants(late, 0.0, 10)) <= 4
+    assert next_instant(nightly, end) is None

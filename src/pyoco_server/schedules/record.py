@@ -86,7 +86,8 @@ class Occurrences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Runs for the occurrences from `first_at` to `last_at`, in their order; `next_at`: the next of them.
 
-    `existing`: occurrences that had a run already. None for `next_at`: it has ended.
+    `existing`: occurrences that had a run already. None for `next_at`: it has ended. `timing`: if the
+    schedule has got another one since, the one that the range was counted by.
     """
 
     first_at: float
@@ -99,6 +100,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     existing: int = 0
     ended_at: float | None = None
     is_stopped: bool = False
+    timing: Timing | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ CRON_CHARS_MAX = 128
 ZONE_DEFAULT = "UTC"
 # Counting the occurrences of a cron expression takes about 60 µs each.
 COUNTED_MAX = 10_000
+# The instants that have a date in every time zone, and room for a step before and after.
+FIRST_DATED, LAST_DATED = -62_135_000_000.0, 253_402_000_000.0
 
 _NAMES = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
 # A subset of what the library accepts: no columns for seconds and years, no random fields.
@@ -194,7 +196,8 @@ class _CronSteps:
         self._zone = ZoneInfo(timing.timezone or ZONE_DEFAULT)
         self._start_at = -math.inf if timing.start_at is None else timing.start_at
         # A second before the start: the instant of the start itself is a step.
-        self._steps = _steps(timing.cron, datetime.fromtimestamp(max(after, self._start_at - 1), self._zone))
+        begin = min(max(after, self._start_at - 1, FIRST_DATED), LAST_DATED)
+        self._steps = _steps(timing.cron, datetime.fromtimestamp(begin, self._zone))
 
     def next(self, after: float) -> float | None:
         try:
@@ -205,8 +208,8 @@ class _CronSteps:
                     continue
                 if not _is_repeated(self._cron, planned, self._zone):
                     return instant
-        except ValueError:
-            return None  # like the 30th of February
+        except (ValueError, OverflowError):
+            return None  # like the 30th of February, or after the year 9999
 
 
 def _is_repeated(cron: str, planned: datetime, zone: ZoneInfo) -> bool:

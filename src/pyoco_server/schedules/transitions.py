@@ -100,18 +100,22 @@ def resume(schedule: Schedule, *, now: float) -> Schedule:
 def edit(schedule: Schedule, wanted: Schedule, *, now: float) -> Schedule:
     """`wanted`: the schedule with what the caller changes.
 
-    A new timing counts from now: occurrences of the old one that are due and not started are skipped.
+    A new timing counts from now: occurrences of the old one that are due and not started are skipped. A
+    backfill goes on by the timing that it began with: its range was counted, and bounded, by that.
     """
     edited = _changed(schedule, now)
-    next_at = schedule.next_at
+    next_at, backfill = schedule.next_at, schedule.backfill
     if wanted.timing != schedule.timing:
         reason = SkipReason.EDITED if schedule.paused_at is None else SkipReason.PAUSED
         edited = _skip_until(edited, now, reason)
         next_at = next_instant(wanted.timing, now)
+        if backfill is not None and backfill.next_at is not None and backfill.timing is None:
+            backfill = replace(backfill, timing=schedule.timing)
     return settle(
         replace(
             wanted,
             next_at=next_at,
+            backfill=backfill,
             revision=edited.revision,
             updated_at=now,
             skip_count=edited.skip_count,
@@ -177,7 +181,7 @@ def _past(
 
 def _backfill_after(schedule: Schedule, backfill: Backfill, now: float) -> Backfill:
     assert backfill.next_at is not None
-    following = next_instant(schedule.timing, backfill.next_at)
+    following = next_instant(backfill.timing or schedule.timing, backfill.next_at)
     if following is None or following > backfill.last_at:
         return replace(backfill, next_at=None, ended_at=now)
     return replace(backfill, next_at=following)

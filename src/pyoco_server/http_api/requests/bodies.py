@@ -55,9 +55,15 @@ async def params_body(request: Request, config: NatsBackendConfig) -> bytes:
     """The body of a request with parameters."""
     body = await request.body()
     check_json(body, request.headers.get("content-type", ""))
+    check_around_params(body, config)
+    return body
+
+
+def check_around_params(body: bytes, config: NatsBackendConfig) -> None:
+    """TooLarge for a body whose parameters are certain to be refused."""
     params_max = config.params_max_bytes
     if len(body) <= params_max:
-        return body
+        return
     bytes_max = WRITTEN_TIMES * params_max + AROUND_PARAMS_BYTES
     # Each of these takes one byte in every encoding of the same value.
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
@@ -68,7 +74,6 @@ async def params_body(request: Request, config: NatsBackendConfig) -> bytes:
             "Store the data elsewhere and pass its address.",
             err_id="ERR-PYOCO-0002",
         )
-    return body
 
 
 async def read_aside(body: bytes, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

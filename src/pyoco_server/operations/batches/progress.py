@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
+from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TERMINAL
+from pyoco_server.operations.batches.records import get_batch
 from pyoco_server.operations.live.notify import Changes, Notify, Throttle
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.batches import RunBatch
+from pyoco_server.store.store import Store
 
 # Each time, the runs of the batch are counted: a step of an index for each of them.
 NOTIFY_INTERVAL_SEC = 0.25
+# Any gateway may be submitting the batch, or cancel it.
+READ_RECORD_EVERY_SEC = 1.0
 _ENDED = frozenset(status.value for status in TERMINAL)
 
 
@@ -60,12 +67,25 @@ class BatchReader:
         self._has_changed = True
         self._throttle.wake()
 
+    async def keep_current(self, store: Store) -> None:
+        """Read the record again until nothing in it changes any more."""
+        while not self.is_over and (self.batch.submitted_at is None or self.batch.cancel is None):
+            await asyncio.sleep(READ_RECORD_EVERY_SEC)
+            with contextlib.suppress(Unavailable):
+                try:
+                    batch = await get_batch(store, self.batch.batch_id)
+                except NotFound:
+                    return  # it has expired
+                if batch != self.batch:
+                    await self._read_model.catch_up()  # with the runs that were submitted until then
+                    self.batch = batch
+                    self.wake()
+
     def take(self) -> dict[str, int] | None:
         if not (self._has_changed and self._throttle.is_open):
             return None
         self._has_changed = False
         self._throttle.mark()
         counts = self._read_model.runs.counts_of_batch(self.batch.batch_id)
-        ended = sum(count for status, count in counts.items() if status in _ENDED)
-        self.is_over = self.batch.submitted_at is not None and ended >= self.batch.accepted
+        self.is_over = is_over(self.batch, counts)
         return counts

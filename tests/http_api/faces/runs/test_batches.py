@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,6 +133,54 @@ async def test_a_body_that_is_too_large_is_refused_while_it_is_read(
     expect_error(await sent(client, items(100)), 413, "ERR-PYOCO-0002")
 
 
+@pytest.mark.parametrize(
+    ("content", "headers"),
+    [
+        (b"11\n" * (body.BODY_BYTES_MAX // 3), NDJSON),
+        (b"[" + b"1," * (body.BODY_BYTES_MAX // 2 - 1) + b"1]", {"Content-Type": "application/json"}),
+    ],
+    ids=["lines", "array"],
+)
+async def test_very_many_items_are_refused_in_little_memory(
+    client: httpx.AsyncClient, content: bytes, headers: dict[str, str]
+) -> None:
+    """As objects they would take up to two gigabytes."""
+    tracemalloc.start()
+    try:
+        answer = await client.post("/runs/batch", content=content, headers=headers)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    expect_error(answer, 413, "ERR-PYOCO-0002")
+    assert most < 5 * body.BODY_BYTES_MAX
+
+
+async def test_an_item_that_is_certain_to_be_too_large_is_not_parsed(client: httpx.AsyncClient) -> None:
+    large = b'{"flow_name": "noop", "params": {"a": [' + b"1," * 5_000_000 + b"1]}}"
+    content = b'{"flow_name": "noop"}\n' + large
+    tracemalloc.start()
+    try:
+        answer = await client.post("/runs/batch", content=content, headers=NDJSON)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    _, found, last = lines_of(answer)
+    assert "PYOCO_PARAMS_MAX_BYTES" in found[1]["error"]["detail"]
+    assert (last["accepted"], last["refused"]) == (1, 1)
+    assert most < 6 * len(content)
+
+
+async def test_commas_within_items_are_no_items(client: httpx.AsyncClient) -> None:
+    params = {"numbers": list(range(20)), "text": 'a,"[{\\",' * 50, "nested": [{"a": [1, 2]}, {}]}
+    wanted = [{"flow_name": "noop", "params": params}] * 300
+    assert json.dumps(wanted).count(",") < body.COMMAS_MAX
+    with pytest.MonkeyPatch.context() as counted:
+        counted.setattr(body, "COMMAS_MAX", 10)
+        counted.setattr(body, "ITEMS_MAX", 300)
+        assert lines_of(await sent(client, wanted))[2]["accepted"] == 300
+        expect_error(await sent(client, [*wanted, wanted[0]]), 413, "ERR-PYOCO-0002")
+
+
 async def test_a_repeated_request_makes_no_second_run(client: httpx.AsyncClient, store: Store) -> None:
     wanted = [*items(2), {"flow_name": ""}]
     once = await sent(client, wanted, "key")
@@ -249,6 +298,45 @@ async def test_a_batch_is_followed_until_it_is_over(
     states = await following
     assert (states[0]["is_over"], states[-1]["is_over"]) == (False, True)
     assert states[-1]["counts"]["COMPLETED"] == 2
+
+
+async def followed(client: httpx.AsyncClient, batch_id: str) -> list[dict[str, Any]]:
+    text = (await client.get(f"/batches/{batch_id}/watch", params={"timeout_sec": 60})).text
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+async def test_a_batch_that_is_followed_while_it_is_submitted_ends(
+    client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown is of the record as it is now, not as it was when the stream began."""
+    begun: list[str] = []
+    may_go_on = asyncio.Event()
+
+    async def waiting(store: Store, wanted: Any, **how: Any) -> StoredRun:
+        begun.append(wanted.batch_id)
+        await may_go_on.wait()
+        return await submit_run(store, wanted, **how)
+
+    monkeypatch.setattr(batch_submit, "submit", waiting)
+    submitting = asyncio.create_task(sent(client, items(2)))
+    await until(lambda: bool(begun))
+    following = asyncio.create_task(followed(client, begun[0]))
+    async with working(config, Flows(noop=one_task(lambda n: n))) as worker:
+        may_go_on.set()
+        await submitting
+        for _ in range(2):
+            await worker.run_once(timeout=20.0)
+        states = await asyncio.wait_for(following, timeout=20.0)
+    assert (states[0]["submitted_at"], states[0]["is_over"]) == (None, False)
+    assert (states[-1]["accepted"], states[-1]["is_over"]) == (2, True)
+
+
+async def test_a_stream_shows_the_cancel_of_its_batch(client: httpx.AsyncClient) -> None:
+    first, _, _ = lines_of(await sent(client, items(2)))
+    following = asyncio.create_task(followed(client, first["batch_id"]))
+    await client.post(f"/batches/{first['batch_id']}/cancel", json={"reason": "enough"})
+    states = await asyncio.wait_for(following, timeout=20.0)
+    assert (states[-1]["counts"]["CANCELLED"], states[-1]["is_over"]) == (2, True)
 
 
 async def test_an_unknown_batch_is_not_found(client: httpx.AsyncClient) -> None:

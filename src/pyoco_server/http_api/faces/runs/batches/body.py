@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 from starlette.requests import Request
@@ -11,7 +13,7 @@ from starlette.requests import Request
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ErrorDetail, Invalid, PyocoError, TooLarge, problem_at
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX, is_json
+from pyoco_server.http_api.requests.bodies import LENGTH_DIGITS_MAX, check_around_params, is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.operations.batches.submit import PORTION, BatchItem
 from pyoco_server.operations.identity.callers import Caller
@@ -25,6 +27,12 @@ BODY_BYTES_MAX = 32 * 2**20
 PORTION_BYTES_MAX = 4 * 2**20
 PROBLEMS_MAX = 100
 
+# An array with more commas has its items counted before it is decoded: 16 million numbers take gigabytes.
+COMMAS_MAX = 20 * ITEMS_MAX
+
+_LINE = re.compile(rb"\S[^\n]*")
+# A text is one sign, whatever is in it.
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -32,7 +40,7 @@ async def items_of(request: Request) -> list[bytes]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await _read(request)
     if kind in _LINES:
-        items = [line for line in body.split(b"\n") if line.strip()]
+        items = await asyncio.to_thread(_lines, body)
     elif is_json(kind):
         items = await asyncio.to_thread(_array, body)
     else:
@@ -40,10 +48,7 @@ async def items_of(request: Request) -> list[bytes]:
     if not items:
         raise Invalid.at(["body"], "The batch has no items.")
     if len(items) > ITEMS_MAX:
-        raise TooLarge(
-            f"The batch has {len(items)} items; at most {ITEMS_MAX} are accepted. Send several batches.",
-            err_id="ERR-PYOCO-0002",
-        )
+        raise _too_many()
     return items
 
 
@@ -64,11 +69,38 @@ def _too_large() -> TooLarge:
     return TooLarge(message, err_id="ERR-PYOCO-0002")
 
 
+def _too_many() -> TooLarge:
+    message = f"The batch has more than {ITEMS_MAX} items. Send several batches."
+    return TooLarge(message, err_id="ERR-PYOCO-0002")
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """Those that are not blank; no more than it takes to see that there are too many."""
+    return [found[0] for found in islice(_LINE.finditer(body), ITEMS_MAX + 1)]
+
+
 def _array(body: bytes) -> list[bytes]:
+    if body.count(b",") > COMMAS_MAX:
+        _count_items(body)
     try:
         return [bytes(item) for item in _decode_array(body)]
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Invalid("The body is not a JSON array.", details=[problem_at(["body"], str(error))]) from error
+
+
+def _count_items(body: bytes) -> None:
+    """Raises TooLarge for an array with too many items. What is no array is refused by the decoder."""
+    depth, commas = 0, 0
+    for found in _STRUCTURE.finditer(body):
+        sign = body[found.start()]
+        if sign == 0x2C:  # a comma
+            commas += depth == 1
+            if commas >= ITEMS_MAX:
+                raise _too_many()
+        elif sign in b"[{":
+            depth += 1
+        elif sign in b"]}":
+            depth -= 1
 
 
 class ItemReader:
@@ -104,6 +136,7 @@ class ItemReader:
 
     def _read(self, index: int, item: bytes) -> BatchItem:
         try:
+            check_around_params(item, self._config)
             return BatchItem(
                 index, submit.validate(wire.submission(item, self._headers, self._caller), self._config)
             )

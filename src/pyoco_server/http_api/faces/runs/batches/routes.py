@@ -42,6 +42,7 @@ from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, Reco
 from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.read_model.run_rows import WAITING
 from pyoco_server.store.batches import RunBatch
+from pyoco_server.supervision import start_task
 from pyoco_server.texts import Language, choose_language
 
 BATCH_ID = path("batch_id")
@@ -99,11 +100,16 @@ async def watch_batch(request: Request) -> Response:
     await gateway.read_model.catch_up()
     changes = gateway.batch_changes
     reader = changes.subscribe(batch)
+    keeping = start_task(reader.keep_current(gateway.store), "reading the record of a batch")
 
     def render(counts: dict[str, int]) -> sse.EventBatch:
-        return sse.event("batch", msgspec.json.encode(_progress(batch, counts)))
+        return sse.event("batch", msgspec.json.encode(_progress(reader.batch, counts)))
 
-    source = ReaderSource(reader, render, leave=lambda: changes.unsubscribe(reader))
+    def leave() -> None:
+        keeping.cancel()
+        changes.unsubscribe(reader)
+
+    source = ReaderSource(reader, render, leave=leave)
     return sse.EventStream(source, gateway.streams, timeout_sec=timeout_sec)
 
 
