@@ -65,6 +65,8 @@ class Session:
         if "SCHEDULE_ID" in example:
             [schedule] = self.answer("schedule list")
             return example.replace("SCHEDULE_ID", schedule["schedule_id"])
+        if "BATCH_ID" in example:
+            return example.replace("BATCH_ID", self._batch())
         if "RUN_ID" not in example:
             return example
         match example.split()[1:3]:
@@ -83,6 +85,9 @@ class Session:
             self._ids[flow] = self.submitted(f"{flow} --tag demo --wait")
         return self._ids[flow]
 
+    def _batch(self) -> str:
+        return str(self.answer("batch submit runs.ndjson")["batch_id"])
+
     def _waiting(self) -> str:
         """A run whose approval is open."""
         run_id = self.submitted("release --tag demo")
@@ -98,6 +103,7 @@ class Session:
 def session(tmp_path: Path) -> Iterator[Session]:
     (tmp_path / "my_flows.py").write_text(blocks(WORKFLOW, "python")[0] + RESOLVER)
     (tmp_path / "flow.yaml").write_text(blocks(WORKFLOW, "yaml")[0])
+    (tmp_path / "runs.ndjson").write_text('{"flow_name": "hello"}\n')
     (tmp_path / "key.txt").write_text("some-key\n")
     (tmp_path / "dist").mkdir()
     for path in ("dist/demo-1.0-py3-none-any.whl", "x-1.0-py3-none-any.whl"):

@@ -37,7 +37,7 @@ EDIT_EXAMPLE = "pyoco-client schedule edit SCHEDULE_ID --cron '0 3 * * *' --over
 PAUSE_EXAMPLE = "pyoco-client schedule pause SCHEDULE_ID"
 RESUME_EXAMPLE = "pyoco-client schedule resume SCHEDULE_ID"
 BACKFILL_EXAMPLE = (
-    "pyoco-client schedule backfill SCHEDULE_ID --from 2030-01-01T00:00:00Z --to 2030-01-31T00:00:00Z"
+    "pyoco-client schedule backfill SCHEDULE_ID --from 2026-01-01T00:00:00Z --to 2026-01-31T00:00:00Z"
 )
 STOP_EXAMPLE = "pyoco-client schedule stop-backfill SCHEDULE_ID"
 OCCURRENCES_EXAMPLE = "pyoco-client schedule occurrences SCHEDULE_ID --limit 20"

@@ -36,7 +36,7 @@ async def items_of(request: Request) -> list[bytes]:
     elif is_json(kind):
         items = await asyncio.to_thread(_array, body)
     else:
-        raise FrameworkRefusal(415, f"Send a JSON array, or lines of JSON with Content-Type: {NDJSON}.")
+        raise FrameworkRefusal(415, f"Send a JSON array as application/json, or lines of JSON as {NDJSON}.")
     if not items:
         raise Invalid.at(["body"], "The batch has no items.")
     if len(items) > ITEMS_MAX:
