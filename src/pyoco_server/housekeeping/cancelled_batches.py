@@ -1,4 +1,4 @@
-"""Cancels the runs of cancelled batches, until the request that submits the batch is over and none is left.
+"""Cancels the runs of cancelled batches, until no request submits the batch any more and none is left.
 
 A note names the batch. It is written before the cancel is accepted.
 """
@@ -20,7 +20,8 @@ BATCHES_AT_ONCE = 100
 LOOK_EVERY_SEC = 5.0
 # The request that wrote the note is about to write the cancel, or has ended before it did.
 NOT_CANCELLED_SEC = 600.0
-# A request that submits a batch is interrupted, or has read the cancel, after this long.
+# A request that submits a batch is interrupted, or has read the cancel, after this long. Of a batch whose
+# request was repeated, one may still be submitting when another has recorded the end.
 INTERRUPTED_SEC = 3600.0
 
 
@@ -53,6 +54,7 @@ class CancelledBatches:
         if cancelled:
             fields = {"batch_id": noted.run_id, "runs": cancelled}
             log.info("runs of a cancelled batch were cancelled", extra=fields)
-        if stored.batch.submitted_at is not None or noted.age_sec >= INTERRUPTED_SEC:
+        is_submitted = stored.batch.submitted_at is not None and not stored.batch.is_repeated
+        if is_submitted or noted.age_sec >= INTERRUPTED_SEC:
             await self._store.cancelled_batches.remove(noted.run_id, noted.revision)
         return cancelled > 0

@@ -17,7 +17,8 @@ class RunBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`submitted_at`: when its request was processed to the end. None meanwhile, and after an interruption.
 
     `accepted` and `refused`: how many of its items, known then. `cut_at`: items from this one on were not
-    submitted, because the batch was cancelled.
+    submitted, because the batch was cancelled. `is_repeated`: its request was sent again, so `submitted_at`
+    does not mean that no request is submitting.
     """
 
     batch_id: str
@@ -29,6 +30,7 @@ class RunBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     accepted: int = 0
     refused: int = 0
     cut_at: int | None = None
+    is_repeated: bool = False
     cancel: CancelAsked | None = None
 
 
