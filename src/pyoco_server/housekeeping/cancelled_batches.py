@@ -31,12 +31,15 @@ class CancelledBatches:
         self._read_model = read_model
         self._isolation = Isolation("cancelled batches")
         self._look_at = float("-inf")
+        self._after = 0  # the revision of the note that the last look ended with
 
     async def look(self) -> int:
         """Returns of how many batches runs were cancelled."""
         if elapsed() < self._look_at:
             return 0
-        noted = await self._store.cancelled_batches.oldest(BATCHES_AT_ONCE)
+        # Some notes stay for an hour, so each look goes on where the last one ended.
+        noted = await self._store.cancelled_batches.oldest(BATCHES_AT_ONCE, self._after)
+        self._after = noted[-1].revision if len(noted) == BATCHES_AT_ONCE else 0
         cancelled = await self._isolation.each(noted, self._process, key=lambda one: one.run_id)
         self._look_at = elapsed() + LOOK_EVERY_SEC
         return cancelled
