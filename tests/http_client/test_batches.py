@@ -79,8 +79,12 @@ def _what_comes_of(step: Step, sent: list[ApiRequest]) -> object:
         case Send(request):
             sent.append(request)
             end = {"batch_id": "b", "total": 1, "accepted": 1, "refused": 0, "complete": len(sent) > 1}
-            rows = [{"batch_id": "b", "total": 1}, {"index": 0, "run_id": "r", "status": "PENDING"}, end]
-            text = "".join(json.dumps(row) + "\n" for row in rows)
+            rows = [
+                {"batch_id": "b", "total": 1, "note": "a\u2028b"},
+                {"index": 0, "run_id": "r", "status": "PENDING"},
+                end,
+            ]
+            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             return httpx.Response(200, text=text, request=httpx.Request("POST", "http://gateway"))
         case Pause():
             return None

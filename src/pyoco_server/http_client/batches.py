@@ -93,6 +93,7 @@ def cancel_batch(batch_id: str, reason: str | None = None) -> Script[BatchAnswer
 
 
 def _answer_in(text: str) -> SubmittedBatchAnswer:
-    _first, *items, last = [json.loads(line) for line in text.splitlines()]
+    # Only at line feeds: `splitlines` also splits within texts, for example at U+2028.
+    _first, *items, last = [json.loads(line) for line in text.rstrip("\n").split("\n")]
     answer: SubmittedBatchAnswer = last | {"items": items}
     return answer

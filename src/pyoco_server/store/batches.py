@@ -16,8 +16,9 @@ from pyoco_server.names import is_run_id
 class RunBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`submitted_at`: when its request was processed to the end. None meanwhile, and after an interruption.
 
-    `accepted` and `refused`: how many of its items, known then. `cut_at`: items from this one on were not
-    submitted, because the batch was cancelled.
+    `accepted` and `refused`: how many of its items, known then. `without_run`: a bit for each item, set if it
+    has no run, because it was refused or the batch was cancelled before. `is_repeated`: its request was sent
+    again, so `submitted_at` does not mean that no request is submitting.
     """
 
     batch_id: str
@@ -28,8 +29,14 @@ class RunBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_at: float | None = None
     accepted: int = 0
     refused: int = 0
-    cut_at: int | None = None
+    without_run: bytes = b""
+    is_repeated: bool = False
     cancel: CancelAsked | None = None
+
+    def has_run(self, position: int) -> bool:
+        """Of an item, when its request was processed to the end."""
+        byte, bit = divmod(position, 8)
+        return byte >= len(self.without_run) or not self.without_run[byte] >> bit & 1
 
 
 class StoredBatch(NamedTuple):

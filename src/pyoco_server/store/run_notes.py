@@ -48,8 +48,9 @@ class RunNotes(Generic[T]):
         """Send a note without waiting for the answer. Raises BrokerAway."""
         self._bucket.put_soon(self._kind + run_id, msgspec.json.encode(self._empty), ttl=NOTE_KEPT)
 
-    async def oldest(self, count: int) -> list[RunNote[T]]:
-        messages = await self._bucket.page(self._kind + "*", count)
+    async def oldest(self, count: int, after: int = 0) -> list[RunNote[T]]:
+        """`after`: of those with a later revision."""
+        messages = await self._bucket.page(self._kind + "*", count, after)
         if not messages:
             return []
         now, skip = await self._bucket.now(), len(self._kind)

@@ -41,6 +41,9 @@ def test_refused_items_are_named_and_the_exit_code_is_one(client: Client, tmp_pa
     assert program.ended() == 1
     assert "Item 1: flow_name:" in program.output
     assert "1 of 2 items were accepted." in program.output
+    waiting = client.run("batch", "submit", file, "--wait", "--output", "json")
+    assert waiting.ended() == 1
+    assert json.loads(waiting.output)["refused"] == 1
 
 
 def test_what_is_no_json_is_refused_with_its_line(client: Client, tmp_path: Path) -> None:
@@ -49,6 +52,16 @@ def test_what_is_no_json_is_refused_with_its_line(client: Client, tmp_path: Path
     program = client.run("batch", "submit", file)
     assert program.ended() == 1
     assert "line 2" in program.errors
+
+
+def test_a_line_ends_only_at_a_line_feed(client: Client, tmp_path: Path) -> None:
+    """Texts in JSON, also in answers, may have other separators of lines, such as U+2028."""
+    file = tmp_path / "runs"
+    wrong = {"flow_name": "hello", "params": {"name": "one\u2028two\x85"}, "tags": "\u2028"}
+    rows = [wrong, wrong | {"tags": ["a\u2028b"]}, wrong | {"tags": ["demo"]}]
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows), encoding="utf-8")
+    answer = json.loads(client.run("batch", "submit", file, "--output", "json").output)
+    assert ["error" in one for one in answer["items"]] == [True, True, False]
 
 
 def test_the_same_file_with_the_same_key_runs_once(client: Client, tmp_path: Path) -> None:

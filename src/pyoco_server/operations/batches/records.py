@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.store.batches import RunBatch
@@ -13,14 +15,13 @@ CHANGE_TRIES_MAX = 16
 
 
 async def begin(store: Store, batch: RunBatch) -> RunBatch:
-    """Store the record; of a repeated request the record that exists."""
+    """Store the record; of a repeated request the record that exists, with a mark."""
     try:
         return (await store.batches.put(batch, revision=0)).batch
     except WrongSequence:
-        existing = await store.batches.get(batch.batch_id)
-        if existing is None:
-            raise _changes_too_fast(batch.batch_id) from None
-        return existing.batch
+        return await change_batch(
+            store, batch.batch_id, lambda one: one if one.is_repeated else replace(one, is_repeated=True)
+        )
 
 
 async def get_batch(store: Store, batch_id: str, *, tenant_id: str | None = None) -> RunBatch:

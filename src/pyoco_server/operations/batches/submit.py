@@ -60,7 +60,7 @@ class BatchSubmission:
         self._cancel: CancelAsked | None = batch.cancel
         self.batch = batch
         self.accepted = self.refused = 0
-        self._cut_at: int | None = None
+        self._without_run = bytearray((batch.total + 7) // 8)
         self.trouble: Unavailable | None = None
 
     async def outcomes(self, portions: Iterable[Sequence[BatchItem]]) -> AsyncIterator[list[ItemOutcome]]:
@@ -69,9 +69,11 @@ class BatchSubmission:
                 found = await asyncio.gather(*map(self._submit, portion))
                 await self._look_for_cancel([one.run_id for one in found if one.run_id is not None])
             else:
-                self._cut_at = portion[0].position if self._cut_at is None else self._cut_at
-                found = [self._left_out(item) for item in portion]
+                found = await asyncio.gather(*map(self._left_out, portion))
                 await asyncio.sleep(0)  # let other requests be served
+            for one in found:
+                if one.error is not None:
+                    self._without_run[one.position // 8] |= 1 << one.position % 8
             self.accepted += sum(one.error is None for one in found)
             self.refused += sum(one.error is not None and one.error is not self.trouble for one in found)
             yield found
@@ -93,9 +95,19 @@ class BatchSubmission:
             return ItemOutcome(item.position, error=error)
         return ItemOutcome(item.position, run_id)
 
-    def _left_out(self, item: BatchItem) -> ItemOutcome:
+    async def _left_out(self, item: BatchItem) -> ItemOutcome:
+        """Not submitted by this request. By an earlier one it may have been."""
         if isinstance(item.wanted, PyocoError):
             return ItemOutcome(item.position, error=item.wanted)
+        if self.batch.is_repeated and self.trouble is None:
+            run_id = run_id_of(self.batch.batch_id, item.position)
+            try:
+                stored = await self._store.runs.load_confirmed(run_id)
+            except Unavailable as error:
+                self.trouble = self.trouble or error
+                return ItemOutcome(item.position, run_id, self.trouble)
+            if stored is not None:
+                return ItemOutcome(item.position, run_id)
         return ItemOutcome(item.position, error=self.trouble or _cut_off())
 
     async def _look_for_cancel(self, run_ids: Sequence[str]) -> None:
@@ -112,7 +124,7 @@ class BatchSubmission:
             "submitted_at": clock.now(),
             "accepted": self.accepted,
             "refused": self.refused,
-            "cut_at": self._cut_at,
+            "without_run": bytes(self._without_run) if self.refused else b"",
         }
 
         def closed(batch: RunBatch) -> RunBatch:
@@ -130,11 +142,13 @@ def outcomes_of(batch: RunBatch, portion: Sequence[BatchItem]) -> list[ItemOutco
 
 
 def _outcome_of(batch: RunBatch, item: BatchItem) -> ItemOutcome:
+    """Not by what is valid now: instants pass, and limits change."""
+    if batch.has_run(item.position):
+        return ItemOutcome(item.position, run_id_of(batch.batch_id, item.position))
     if isinstance(item.wanted, PyocoError):
         return ItemOutcome(item.position, error=item.wanted)
-    if batch.cut_at is not None and item.position >= batch.cut_at:
-        return ItemOutcome(item.position, error=_cut_off())
-    return ItemOutcome(item.position, run_id_of(batch.batch_id, item.position))
+    refused = Conflict("This item was refused when the batch was submitted. Send it in another batch.")
+    return ItemOutcome(item.position, error=refused if batch.cancel is None else _cut_off())
 
 
 def _cut_off() -> Conflict:

@@ -10,9 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
+from pyoco_server.clock import elapsed
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping import cancelled_batches
 from pyoco_server.http_api.faces.runs.batches import body
 from pyoco_server.operations.batches import submit as batch_submit
 from pyoco_server.operations.batches.cancel import cancel_batch
@@ -298,6 +301,41 @@ async def test_a_batch_is_followed_until_it_is_over(
     states = await following
     assert (states[0]["is_over"], states[-1]["is_over"]) == (False, True)
     assert states[-1]["counts"]["COMPLETED"] == 2
+
+
+async def test_a_cancel_also_ends_runs_of_a_request_that_was_overtaken_by_its_repetition(
+    client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request is paused, the second is processed to the end, the batch is cancelled. Then the first
+    one creates a run and its process ends before it reads the cancel."""
+
+    async def away(*_: object, **__: object) -> StoredRun:
+        raise Unavailable("The broker did not answer.")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(batch_submit, "submit", away)
+        first, _, _ = lines_of(await sent(client, items(2), "key"))
+    _, found, last = lines_of(await sent(client, items(2), "key"))
+    assert last["complete"]
+    batch_id = first["batch_id"]
+    await client.post(f"/batches/{batch_id}/cancel")
+    looks: list[float] = []
+
+    def counted() -> float:
+        looks.append(elapsed())
+        return looks[-1] + 1_000.0 * len(looks)  # so each round looks
+
+    monkeypatch.setattr(cancelled_batches, "elapsed", counted)
+    await until(lambda: len(looks) >= 8)
+    of_first = await store.runs.submission(found[0]["run_id"])
+    assert of_first is not None
+    late = replace(of_first, run_id=batch_submit.run_id_of(batch_id, 2))
+    await submit_run(store, late)
+
+    async def is_cancelled() -> bool:
+        return bool((await client.get(f"/runs/{late.run_id}")).json()["status"] == "CANCELLED")
+
+    await until(is_cancelled)
 
 
 async def followed(client: httpx.AsyncClient, batch_id: str) -> list[dict[str, Any]]:

@@ -56,9 +56,10 @@ def submit(
     items = _items_in(file)
     with connect(ctx) as client:
         answer = client.submit_batch(items, atomic=atomic, idempotency_key=key)
-        if not (wait and is_json(output)):
+        has_refused = any("error" in one for one in answer["items"])
+        if has_refused or not (wait and is_json(output)):
             show_outcome(answer, [*_refusals(answer), _accepted(answer)], output)
-        if any("error" in one for one in answer["items"]):
+        if has_refused:
             raise typer.Exit(REFUSED)
         if wait:
             _end(_followed(client, answer["batch_id"]), output)
@@ -114,7 +115,8 @@ def _values_in(content: str, file: Path) -> Iterator[object]:
         assert isinstance(found, list), "it begins with a bracket"
         yield from found
         return
-    for number, row in enumerate(content.splitlines(), start=1):
+    # Only at line feeds: `splitlines` also splits within texts, for example at U+2028.
+    for number, row in enumerate(content.split("\n"), start=1):
         if row.strip():
             yield _parsed(row, f"{file}, line {number}")
 
