@@ -99,6 +99,7 @@ def _submission(
         retry_from=wanted.task,
         start_at=None,
         expires_at=None,
+        batch_id=None,  # a cancel of the batch is not one of what is started again
     )
 
 

@@ -243,6 +243,14 @@ async def test_a_cancel_ends_every_run_of_the_batch(client: httpx.AsyncClient) -
     assert (again["cancel_reason"], again["cancelled_at"]) == ("enough", cancelled.json()["cancelled_at"])
 
 
+async def test_a_retry_of_a_cancelled_item_does_not_belong_to_the_batch(client: httpx.AsyncClient) -> None:
+    first, [one], _ = lines_of(await sent(client, items(1)))
+    await client.post(f"/batches/{first['batch_id']}/cancel")
+    await client.get(f"/runs/{one['run_id']}", params={"wait": 20})
+    again = (await client.post(f"/runs/{one['run_id']}/retry")).json()
+    assert "batch_id" not in (await client.get(f"/runs/{again['run_id']}")).json()
+
+
 async def test_a_cancel_during_the_submission_also_ends_runs_that_it_could_not_see(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
