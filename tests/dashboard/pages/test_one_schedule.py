@@ -47,7 +47,10 @@ def test_a_schedule_is_paused_and_resumed(shown: Visit, schedules: httpx.Client)
     shown.button("schedule.pause").click()
     expect(shown.page.locator(".facts")).to_contain_text(shown.word("schedules.status.PAUSED"))
     assert schedules.get(f"/schedules/{schedule_id}").json()["status"] == "PAUSED"
+    instants = shown.page.locator(".facts ol li")
+    expect(instants).to_have_count(0)  # nothing is due while it is paused
     shown.button("schedule.resume").click()
+    expect(instants).to_have_count(5)
     expect(shown.page.locator(".facts")).to_contain_text(shown.word("schedules.status.ACTIVE"))
     assert schedules.get(f"/schedules/{schedule_id}").json()["status"] == "ACTIVE"
     leave(shown)

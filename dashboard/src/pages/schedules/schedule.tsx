@@ -138,7 +138,7 @@ function Facts({ schedule }: { schedule: Schedule }): JSX.Element {
       </dd>
       <dt>{t('schedules.next')}</dt>
       <dd>
-        <Upcoming instants={schedule.upcoming ?? []} zone={schedule.timezone} />
+        {schedule.status === 'PAUSED' ? '–' : <Upcoming instants={schedule.upcoming ?? []} zone={schedule.timezone} />}
       </dd>
       {schedule.queued_at && (
         <>

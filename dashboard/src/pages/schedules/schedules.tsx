@@ -166,6 +166,8 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
 /** When it is due next, and the times after that on demand. */
 function Next({ schedule }: { schedule: Schedule }): JSX.Element {
   const { upcoming = [], timezone } = schedule
+  // A paused schedule keeps the instant from which it goes on; nothing is due before it is resumed.
+  if (schedule.status === 'PAUSED') return <>–</>
   if (upcoming.length < 2) return <Ago at={schedule.next_at} />
   return (
     <details className="upcoming">
