@@ -13,6 +13,7 @@ EXAMPLE_LINES_MAX = 40
 # The parts of the API, in the order of the navigation.
 PARTS: Mapping[str, str] = {
     "runs": "Runs",
+    "batches": "Batches",
     "schedules": "Schedules",
     "jobs": "Jobs",
     "executions": "Executions",
