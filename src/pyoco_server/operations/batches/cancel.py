@@ -41,9 +41,12 @@ async def cancel_batch(
     await get_batch(store, batch_id, tenant_id=tenant_id)
     await store.cancelled_batches.note(batch_id)
     asked = CancelAsked(at=clock.now(), by=by, reason=reason)
-    return await change_batch(
+    cancelled = await change_batch(
         store, batch_id, lambda batch: batch if batch.cancel is not None else replace(batch, cancel=asked)
     )
+    # Again: if this process was paused, housekeeping has removed the note of a batch without a cancel.
+    await store.cancelled_batches.note(batch_id)
+    return cancelled
 
 
 async def cancel_its_runs_soon(store: Store, read_model: ReadModel, batch: RunBatch) -> None:
@@ -55,17 +58,21 @@ async def cancel_its_runs_soon(store: Store, read_model: ReadModel, batch: RunBa
 
 
 async def cancel_its_runs(store: Store, read_model: ReadModel, batch: RunBatch) -> int:
-    """Cancel every run of this cancelled batch that goes on. Returns how many."""
+    """Cancel every run of this cancelled batch that goes on. Returns how many.
+
+    A run that is listed again could not be cancelled, because its log is gone. It is tried once.
+    """
     assert batch.cancel is not None
-    cancelled = 0
+    tried: set[str] = set()
     wanted = Filter(batch=batch.batch_id, status=_GOES_ON)
     while True:
         await read_model.catch_up()
-        found = [run.run_id for run in read_model.runs.page(wanted, RUNS_AT_ONCE)]
+        page = read_model.runs.page(wanted, RUNS_AT_ONCE + len(tried))
+        found = [run.run_id for run in page if run.run_id not in tried][:RUNS_AT_ONCE]
         if not found:
-            return cancelled
+            return len(tried)
         await cancel_all(store, found, batch.cancel)
-        cancelled += len(found)
+        tried.update(found)
 
 
 async def cancel_all(store: Store, run_ids: Sequence[str], asked: CancelAsked) -> None:

@@ -14,12 +14,18 @@ from msgspec.structs import replace
 
 from pyoco_server.clock import elapsed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unavailable
+from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.housekeeping import cancelled_batches
 from pyoco_server.http_api.faces.runs.batches import body
+from pyoco_server.ids import new_uuid
+from pyoco_server.operations.batches import cancel
 from pyoco_server.operations.batches import submit as batch_submit
 from pyoco_server.operations.batches.cancel import cancel_batch
+from pyoco_server.operations.batches.records import change_batch
+from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.submit import submit as submit_run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.batches import RunBatch
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -290,6 +296,39 @@ async def test_a_cancel_survives_the_gateway_that_accepted_it(
         return await store.cancelled_batches.oldest(1) == []
 
     await until(is_done)
+
+
+async def test_an_accepted_cancel_has_its_note_also_if_it_took_long(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway is paused before it writes the record, and housekeeping removes the note meanwhile."""
+    batch_id = new_uuid()
+    await store.batches.put(RunBatch(batch_id=batch_id, created_at=1.0, total=1), revision=0)
+
+    async def after_a_pause(*asked: Any) -> RunBatch:
+        [noted] = await store.cancelled_batches.oldest(1)
+        await store.cancelled_batches.remove(batch_id, noted.revision)
+        return await change_batch(*asked)
+
+    monkeypatch.setattr(cancel, "change_batch", after_a_pause)
+    await cancel_batch(store, batch_id, by=None, reason=None, tenant_id=None)
+    assert [one.run_id for one in await store.cancelled_batches.oldest(1)] == [batch_id]
+
+
+async def test_a_run_that_cannot_be_cancelled_does_not_keep_the_cancel_of_its_batch_busy(
+    client: httpx.AsyncClient, store: Store, read_model: ReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the list of runs, and its log is gone."""
+    first, [one, _], _ = lines_of(await sent(client, items(2)))
+    batch = await cancel_batch(store, first["batch_id"], by=None, reason=None, tenant_id=None)
+
+    async def gone(store: Store, run_id: str, **how: Any) -> object:
+        if run_id == one["run_id"]:
+            raise NotFound("There is no such run.")
+        return await cancel_run(store, run_id, **how)
+
+    monkeypatch.setattr(cancel, "cancel_run", gone)
+    assert await asyncio.wait_for(cancel.cancel_its_runs(store, read_model, batch), 20) <= 2
 
 
 async def test_a_batch_is_followed_until_it_is_over(
